@@ -15,9 +15,10 @@ import tempfile
 
 from rich.console import Console
 
+from kdkit.config.layers import config_of
+from kdkit.config.smoke import DEMO
 from kdkit.runs.messages import TerminalHandler, progress_display
-from kdkit.runs import smoke
-from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.run import run
 
 PICTURE = pathlib.Path(__file__).with_suffix(".svg").absolute()
 STAGE, EPOCH = "student, prediction_layer", 2
@@ -57,7 +58,7 @@ def main():
         os.chdir(folder)
         logger.addHandler(painter)
         with contextlib.suppress(KeyboardInterrupt):
-            Pipeline(smoke.DEMO, "runs/demo").run()
+            run(config_of("tinybert", DEMO, smoke=True), "runs/demo")
     svg = painter.console.export_svg(title="kdkit demo")
     # Without fonts from other servers.
     PICTURE.write_text(re.sub(r"@font-face {.*?}\s*", "", svg, flags=re.S))

@@ -18,7 +18,7 @@ from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.io.locks import locked
 from kdkit.io.reading import numbered_lines
-from kdkit.tasks import Task
+from kdkit.training.tasks import open_task
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,6 @@ READINGS = {"tinybert": "tinybert, nearest words without the word itself"}
 
 def augment(
     settings: config.Augmentation,
-    task: Task,
     output,
     part: tuple[int, int] | None = None,
 ) -> None:
@@ -37,9 +36,9 @@ def augment(
 
     Args:
         settings: `kdkit.config.data.Augmentation`.
-        task: the `Task` of its data.
         output, part: as in `write_augmented`.
     """
+    task = open_task(settings.data)
     # Without the head, whose classes may have to be read from the data.
     if task.kind.head_kind != "sequence":
         raise UsageError(
@@ -70,12 +69,11 @@ def augment(
         )
 
 
-def prepare_copies(settings: config.Augmentation, task: Task, file) -> None:
+def prepare_copies(settings: config.Augmentation, file) -> None:
     """Makes a run's file of augmented examples, or compares an earlier one.
 
     Args:
         settings: `kdkit.config.data.Augmentation`.
-        task: the `Task` of its data.
         file: path of the file.
     """
     file = pathlib.Path(file)
@@ -86,11 +84,11 @@ def prepare_copies(settings: config.Augmentation, task: Task, file) -> None:
         with locked(turn, waiting=waiting):
             is_missing = not file.exists()
             if is_missing:
-                augment(settings, task, file)
+                augment(settings, file)
             turn.unlink(missing_ok=True)
         if is_missing:
             return
-    examples = task.load("train", settings.data.data_dir)
+    examples = open_task(settings.data).load("train", settings.data.data_dir)
     require_made_from(file, examples, _made_from(settings))
     _log.info(f"{file}: made earlier, from the same inputs.")
 

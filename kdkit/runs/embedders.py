@@ -28,7 +28,6 @@ from kdkit.runs.kinds import TOKENIZER, Kind, save_tokenizer, tokenizer_of
 from kdkit.runs.log import format_metrics
 from kdkit.taps import TEACHER_OUTPUTS, ModelShape, own_names
 from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.training.arm import Arm
 from kdkit.training.candidates import candidates_source
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.source import make_forward, predict_logits
@@ -169,7 +168,7 @@ class EmbedderKind(Kind):
         source = self.load_source()
         if isinstance(self.config.student, Static):
             found = self.saved_arrays(VECTORS, self._token_vectors)
-            self.vectors, self._train = found["vectors"], source.train
+            self.vectors, self._texts = found["vectors"], source.train
             with self.devices.scope():
                 self._set_table(self.model)
         elif self.is_reduced:
@@ -208,8 +207,8 @@ class EmbedderKind(Kind):
             model,
             self.vectors,
             self.tokenizer,
-            self._train.token_ids,
-            self._train.lengths,
+            self._texts.token_ids,
+            self._texts.lengths,
             self.config.student.sif,
         )
 
@@ -403,17 +402,12 @@ class RetrieverKind(EmbedderKind):
 
     def legs(self, arm, model, source, caches):
         count = source.train.num_candidates
-        yield Arm(
-            arm,
+        ranker, scores = (
             self.ranker(model, count),
             ModelShape(num_classes=count),
-            source,
-            self.arms[arm],
-            self.config.training,
-            caches=caches,
-            distribution=self.devices,
-            measured=model,
         )
+        fields = {"caches": caches, "measured": model}
+        yield self.leg(arm, ranker, scores, source, self.arms[arm], **fields)
 
 
 def require_no_prompts(conventions) -> None:

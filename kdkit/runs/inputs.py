@@ -84,19 +84,17 @@ def _splits(config, splits, data):
 
 
 def require_same_inputs(
-    run: Run, config: AnyRun, distribution: Distribution
-) -> dict[str, str | None]:
-    """Requires that inputs are those that the run began with; returns them."""
-    inputs = input_digests(config)
+    run: Run, inputs: dict[str, str | None], distribution: Distribution
+) -> None:
+    """Requires that a run's inputs are those that it began with."""
     distribution.require_same("data and models, by content", inputs)
     if not run.events(Inputs):
         _require_untrained(run)
-        return inputs
+        return
     present = require_unchanged(run, inputs)
     if present:
         listed = ", ".join(map(_in_words, present))
         _log.info(f"{run.path}: started earlier, same {listed}.")
-    return inputs
 
 
 def require_unchanged(run: Run, inputs: dict[str, str | None]) -> list[str]:
@@ -150,8 +148,10 @@ def is_complete(
 ) -> bool:
     """Returns whether a run is finished, and prints that or its lost models."""
     if run.is_finished or (run.has_ended and not needs_models):
-        with contextlib.suppress(OSError):  # removed since
-            require_same_inputs(run, config, distribution)
+        inputs = {}
+        with contextlib.suppress(OSError, UsageError):  # removed since
+            inputs = input_digests(config)
+        require_same_inputs(run, inputs, distribution)
     return reports_finished(run, needs_models)
 
 

@@ -25,6 +25,7 @@ from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.runs.answers import answers
 from kdkit.runs.log import log_other, log_teachers
+from kdkit.runs.places import teachers_of
 from kdkit.runs.predictions import write_predictions
 from kdkit.taps import own_names
 from kdkit.training import tasks, text
@@ -70,8 +71,7 @@ class Kind:
     @property
     def places(self) -> tuple[str, ...]:
         """The places of the teachers."""
-        teacher = self.config.teacher
-        return (teacher,) if isinstance(teacher, str) else teacher or ()
+        return teachers_of(self.config)
 
     @property
     def arms(self) -> dict:
@@ -127,7 +127,8 @@ class Kind:
         """Returns the layers to copy by number, from 1."""
         if not student.layers:
             depth = models.backbone_of(encoder).num_layers
-            student = student.replace(layers=self.choose(student, depth))
+            chosen = self.choose(student, depth)
+            student = student.replace(layers=chosen, num_layers=None)
             self.config = self.config.replace(student=student)
         return student.layers
 
@@ -188,21 +189,24 @@ class Kind:
             self.entries,
         )
 
+    def load_text(self, corpus, model):
+        """Returns the text of a config as a source for a model."""
+        folder = self.folder / "corpus"
+        return text.load_text(corpus, self.tokenizer, folder, model)
+
     def measure(self, run, source, caches) -> None:
         """Measures and logs what is known before training."""
 
     def legs(self, arm: str, model, source, caches):
         """Yields the parts of an arm's training, in their order."""
-        yield Arm(
-            arm,
-            model,
-            self.compared,
-            source,
-            self.arms[arm],
-            self.config.training,
-            caches=caches,
-            distribution=self.devices,
-        )
+        stages = self.arms[arm]
+        yield self.leg(arm, model, self.compared, source, stages, caches=caches)
+
+    def leg(self, arm, model, teachers, source, stages, **fields) -> Arm:
+        """Returns a part of an arm's training."""
+        fields["distribution"] = self.devices
+        training = self.config.training
+        return Arm(arm, model, teachers, source, stages, training, **fields)
 
     def save(self, name: str, model) -> None:
         """Saves a trained model as a preset, unless it was saved before."""
@@ -337,40 +341,20 @@ class TaskKind(Kind):
             log_teachers(run, self.teachers, evaluator)
 
     def legs(self, arm, model, source, caches):
-        by_data = {"corpus": [], "task": []}
-        for stage in self.arms[arm]:
-            by_data[stage.data].append(stage)
-        fields = {"distribution": self.devices}
-        if self.language_model is not None:
+        on_corpus, on_task = (
+            tuple(one for one in self.arms[arm] if one.data == data)
+            for data in ("corpus", "task")
+        )
+        if on_corpus:
+            encoder, teachers = self.language_model, self._text_teachers
             with self.devices.chief_first():
-                corpus = text.load_text(
-                    self.config.corpus,
-                    self.tokenizer,
-                    self.folder / "corpus",
-                    self.language_model,
-                )
-            yield Arm(
-                arm,
-                self.language_model,
-                self._text_teachers,
-                corpus,
-                tuple(by_data["corpus"]),
-                self.config.training,
-                **fields,
-            )
+                corpus = self.load_text(self.config.corpus, encoder)
+            yield self.leg(arm, encoder, teachers, corpus, on_corpus)
         if arm == "control" and source.control is not None:
             source = source.control()
-        yield Arm(
-            arm,
-            model,
-            self.compared,
-            source,
-            tuple(by_data["task"]),
-            self.config.training,
-            teacher_weights=self.config.teacher_weights or None,
-            caches=caches,
-            **fields,
-        )
+        fields = {"teacher_weights": self.config.teacher_weights or None}
+        fields["caches"] = caches
+        yield self.leg(arm, model, self.compared, source, on_task, **fields)
 
     def finish_arm(self, run, arm, best):
         for evaluator in self._others:
@@ -467,12 +451,7 @@ class TextKind(Kind):
     def source(self):
         if isinstance(self.config.tokenizer, int):
             save_tokenizer(self.tokenizer, self.folder / TOKENIZER)
-        return text.load_text(
-            self.config.corpus,
-            self.tokenizer,
-            self.folder / "corpus",
-            self.model,
-        )
+        return self.load_text(self.config.corpus, self.model)
 
     def saved(self, model):
         corpus = self.config.corpus

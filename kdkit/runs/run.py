@@ -13,7 +13,12 @@ from kdkit.config.runs import AnyRun
 from kdkit.doctor.examination import examine_before, examine_first
 from kdkit.runs.build import build, resolved
 from kdkit.runs.directory import Run, open_run, with_values
-from kdkit.runs.inputs import is_complete, log_inputs, require_same_inputs
+from kdkit.runs.inputs import (
+    input_digests,
+    is_complete,
+    log_inputs,
+    require_same_inputs,
+)
 from kdkit.runs.log import (
     ArmLog,
     finish,
@@ -27,7 +32,6 @@ from kdkit.runs.log import (
 from kdkit.runs.provenance import provenance
 from kdkit.runs.steps import place_of_step, with_places
 from kdkit.training.distribution import training_on
-from kdkit.training.tasks import open_task
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +91,8 @@ def run(
         kind = build(given, folder, devices)
         if not is_examined and findings is None:
             findings = examine_first(kind, force)
-        inputs = require_same_inputs(directory, config, devices)
+        inputs = input_digests(config)
+        require_same_inputs(directory, inputs, devices)
         config = _with_resolved(config, resolved(given, kind.config))
         # Only a directory with a config may have the files of the data.
         directory.write_config(config, provenance())
@@ -123,7 +128,7 @@ def make_steps(config, folder, devices, force, findings) -> dict:
         step = with_places(step, places)
         if step.kind == "augmentation":
             with devices.chief_first():
-                prepare_copies(step, open_task(step.data), place)
+                prepare_copies(step, place)
         else:
             run(step, place, force, findings=findings)
     if config.steps:

@@ -13,7 +13,6 @@ from kdkit.runs.build import build
 from kdkit.runs.directory import is_finished
 from kdkit.runs.steps import place_of_step, with_places
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.tasks import open_task
 
 
 def fill_cache(
@@ -40,7 +39,7 @@ def fill_cache(
         for name, step in config.steps.items():
             if step.kind == "augmentation":
                 file = place_of_step(config, name, folder)
-                prepare_copies(step, open_task(step.data), file)
+                prepare_copies(step, file)
         kind = build(config, folder)
         caches, source = kind.open_caches(part), kind.source()
         stages = [one for one in kind.config.stages if one.objectives]

@@ -91,14 +91,14 @@ def a_document_for_an_encoder(path):
 def an_encoder_without_a_head(path):
     """Which is no teacher on running text."""
     stages = RECIPES["distilbert"].stages_on_text()
-    pretrain(path, Corpus(sequence_length=32), stages, "teacher")
+    pretrain(path, Corpus(files=(), sequence_length=32), stages, "teacher")
 
 
 def embedders_on_classes(path):
     recipe = RECIPES["sentence_embedding"]
     config = EmbedderConfig(
         recipe=recipe.name,
-        data=Texts(scored=TaskData(task="sst2")),
+        data=Texts(files=(), scored=TaskData(task="sst2")),
         teacher="teacher",
         student=Sizes(**SIZES),
         stages=recipe.stages,
@@ -165,7 +165,7 @@ MISTAKES = {
     "no head": (an_encoder_without_a_head, "head"),
     # Numbers.
     "seed": (lambda _: fine_tuning(training={"seed": -1}), "seed"),
-    "held out": (lambda _: Corpus(held_out_every=1), "held_out_every"),
+    "held out": (lambda _: Corpus(files=(), held_out_every=1), "held_out_every"),
 }
 
 

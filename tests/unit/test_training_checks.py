@@ -60,7 +60,7 @@ def translations_of_one_language():
 
 def no_languages():
     tokenizer = types.SimpleNamespace(languages=("en", "de"))
-    text.require_vocabulary(config.Pairs(), tokenizer)
+    text.require_vocabulary(config.Pairs(files=()), tokenizer)
 
 
 MISTAKES = {

@@ -127,7 +127,7 @@ CASES = {
     "one label": (one_label, "two labels"),
     "shorter translations": (shorter_translations, "numbers of lines"),
     "generated text": (
-        lambda _: Corpus(held_out=("a.txt",)), "held_out needs files"
+        lambda _: Corpus(files=(), held_out=("a.txt",)), "held_out needs files"
     ),
     "stages on texts": (stages_on_texts, "on the task or a corpus"),
     "data in two places": (data_in_two_places, "not in both"),
