@@ -125,9 +125,11 @@ def _mistake(one, values, names):
         if isinstance(key, int) if is_list else key in (_parts(parts) or ()):
             path.append(_name_at(parts, key))
             parts, others = parts[key], parts
-    if one["type"] in UNKNOWN and path:
-        *before, name = path
+    *before, name = path or [""]
+    known = ()
+    if one["type"] in UNKNOWN:
         known = names(one["loc"][:-1]) if names else {*others} - {name}
+    if known:
         what = " of ".join(["field", *before[-1:]])
         return str(unknown(what, name, known))
     if one["type"] == "missing":

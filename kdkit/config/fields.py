@@ -55,10 +55,13 @@ def fields_of(kind: type) -> dict:
     """Returns the types of the fields of a config or of a dataclass."""
     fields = getattr(kind, "model_fields", None)
     fields = fields or getattr(kind, "__dataclass_fields__", {})
-    return {
-        name: getattr(one, "annotation", None) or one.type
-        for name, one in fields.items()
-    }
+    return {name: _type(one) for name, one in fields.items()}
+
+
+def _type(field):
+    annotation = getattr(field, "annotation", None) or field.type
+    marks = tuple(field.metadata)
+    return Annotated[(annotation, *marks)] if marks else annotation
 
 
 def kinds_in(annotation) -> list[type]:
@@ -122,23 +125,19 @@ Strings = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 def inputs_of(config: Strict, path: str = "") -> Iterator[tuple]:
     """Yields the path, mark and value of each input in a config."""
-    for name, field in type(config).model_fields.items():
+    for name, annotation in fields_of(type(config)).items():
         value, at = getattr(config, name), f"{path}{name}"
+        mark = next(_marks(annotation), None)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, Strict):
                 yield from inputs_of(one, f"{at}.")
-            elif one is not None and (mark := _mark(field)) is not None:
+            elif one is not None and mark is not None:
                 yield at, mark, one
 
 
-def _mark(field):
-    """The `Input` in a field's type, `None` if it is no input."""
-    kinds, found = [field.annotation], [*field.metadata]
-    while kinds:
-        kind = kinds.pop()
-        found += getattr(kind, "__metadata__", ())
-        kinds += getattr(kind, "__args__", ())
-        kinds += [getattr(kind, "__origin__", None)] * hasattr(
-            kind, "__metadata__"
-        )
-    return next((one for one in found if isinstance(one, Input)), None)
+def _marks(annotation) -> Iterator[Input]:
+    """Yields the marks in a field's type."""
+    if isinstance(annotation, Input):
+        yield annotation
+    for one in typing.get_args(annotation):
+        yield from _marks(one)
