@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
 from kdkit.config.fields import names_at
-from kdkit.config.parts import TEXT, short_names, task_named
+from kdkit.config.model import kind_of_student
+from kdkit.config.parts import TEXT, short_names, student_named, task_named
 from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.config.smoke import smoke_layer
 from kdkit.config.task_layer import task_layer
@@ -52,12 +53,13 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         UsageError: (a `ValueError`) with a line for each mistake.
     """
     file = named_by(source)
-    given = merged(file, given)
+    given = _over(file, given)
     if "kind" in file and not str(source).endswith(".toml"):  # complete
         tree = {name: given[name] for name in given if name not in NOTED}
+        tree["student"] = student_named(tree, None)
     else:
         if smoke:
-            given = merged(smoke_layer(given["recipe"], given), given)
+            given = _over(smoke_layer(given["recipe"], given), given)
         tree = LAYERS[kind_of(given)](given)
     tree = short_names(tree)
     strategy = tree.get("training", {}).get("strategy")
@@ -66,6 +68,16 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
             same = {"strategy": strategy}
             step["training"] = same | step.get("training", {})
     return _validated(ADAPTER.validate_python, tree, AnyRun)
+
+
+def _over(layer, given):
+    """A layer over another one. A student of another kind replaces it."""
+    tree = merged(layer, given)
+    students = [one.get("student", {}) for one in (layer, given)]
+    kinds = [*map(kind_of_student, students)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        tree["student"] = students[1]
+    return tree
 
 
 def augmentation_of(given: dict) -> Augmentation:

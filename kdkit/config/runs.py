@@ -118,6 +118,20 @@ class Run(Strict):
         return self
 
     @model_validator(mode="after")
+    def _read_sizes(self):
+        kind = getattr(getattr(self, "corpus", None), "kind", "corpus")
+        read, other = "batch_size", "batch_tokens"
+        if kind != "corpus":
+            read, other = other, read
+        usual = Stage.__dataclass_fields__[other].default
+        for stage in self.stages:
+            if getattr(stage, other) != usual:
+                raise ValueError(
+                    f"stages.{stage.name}.{other} is not read: set {read}"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _cacheable(self):
         for one in self.objectives if self.cache else ():
             if one.loss.counts_padding:
@@ -255,10 +269,11 @@ class EmbedderConfig(Run):
             )
         if self.cache is None and kind != "texts":
             raise ValueError("teacher and student read other tokens: cache")
-        if kind == "translations" and any(
-            one.tap != SENTENCE_EMBEDDING for one in self.objectives
-        ):
-            raise ValueError("of other tokens, only vectors can be compared")
+        if kind == "translations":
+            if any(one.tap != SENTENCE_EMBEDDING for one in self.objectives):
+                raise ValueError("of other tokens, only vectors are compared")
+            if hasattr(self.student, "checkpoint") and self.data.tokenizer:
+                raise ValueError("the tokenizer is the checkpoint's")
         return self
 
 
