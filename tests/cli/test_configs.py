@@ -272,6 +272,26 @@ def test_an_encoder_makes_the_teacher_and_what_it_needs(folder):
     assert vanilla.student.copy_from == "pretrained"
 
 
+def test_a_file_has_the_runs_before_a_run(folder):
+    (folder / "my.toml").write_text(
+        'recipe = "tinybert"\nteacher = "run:teacher"\n'
+        'data.task = "cola"\naugmented.file = "more.tsv"\n'
+        '[steps.teacher]\nrecipe = "fine_tuning"\nrun_dir = "t"\n'
+        'student.checkpoint = "bert_base_en_uncased"\nepochs = 2\n'
+        '[steps.augmented]\nkind = "augmentation"\nmodel = "m"\n'
+    )
+    config = made("distill", "my.toml")
+    teacher, augmented = config.steps.values()
+    assert (teacher.data, teacher.run_dir) == (config.data, str(folder / "t"))
+    assert (teacher.stages[0].epochs, teacher.stages[0].name) == (
+        2,
+        "fine_tuning",
+    )
+    assert augmented.data.task == "cola"
+    with pytest.raises(UsageError, match="field of teacher 'epoch'"):
+        made("distill", "my.toml", "steps.teacher.epoch=3")
+
+
 def test_general_distillation_is_a_step(folder):
     words = ("--pretrained", "p", "--general", "g")
     config = made("distill", "tinybert", *NEW, *words, "--corpus", "a.txt")
@@ -484,8 +504,8 @@ SIZES = '{"num_layers":1,"hidden_dim":8,"num_heads":2,"intermediate_dim":8,'
         ),
         ("reranker_to_embedder cache=null", "read other tokens"),
         (
-            "multilingual stages.distillation.objectives.hidden_state_cosine.tap="
-            "hidden_states",
+            "multilingual stages.distillation.objectives.hidden_state_cosine."
+            "tap=hidden_states",
             "only vectors are compared",
         ),
         ('multilingual student={"checkpoint":"a"}', "is the checkpoint's"),
