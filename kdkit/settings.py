@@ -21,7 +21,7 @@ from kdkit.io.reading import parse_json
 BRIEF = 80  # characters of a value in a list of differences
 
 # How settings are checked: `pydantic.dataclasses.dataclass(config=STRICT)`.
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Count = Annotated[int, Field(ge=1)]
 Every = Annotated[int, Field(ge=2)]  # one in so many

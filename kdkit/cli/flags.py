@@ -269,14 +269,12 @@ def _parsed(parser, words, about):
     for one in fields:
         path, text = one.split("=", 1)
         put(tree, path, parse_value(text))
-    flags = [one for one in parser._option_string_actions if one[2:]]
-    return (
-        tree,
-        found,
-        [
-            str(unknown("option", one.partition("=")[0], flags))
-            if one.startswith("--")
-            else f"Unexpected: {one}."
-            for one in others
-        ],
-    )
+    known = [*vars(parser.parse_args([])), *NAMES[about]]
+    flags = [f"--{name.replace('_', '-')}" for name in known]
+    mistakes = [
+        str(unknown("option", one.partition("=")[0], flags))
+        if one.startswith("--")
+        else f"Unexpected: {one}."
+        for one in others
+    ]
+    return tree, found, mistakes

@@ -18,7 +18,7 @@ from kdkit.settings import STRICT
 class Strict(pydantic.BaseModel):
     """A config: unknown fields are errors, and nothing changes later."""
 
-    model_config = ConfigDict(**STRICT, frozen=True)
+    model_config = ConfigDict(**STRICT, frozen=True, defer_build=True)
 
     def replace(self, **changes) -> "Strict":
         """Returns a copy with some fields changed, checked again."""

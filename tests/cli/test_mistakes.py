@@ -25,7 +25,8 @@ demo --nonsense | --nonsense
 init pkd --output t.csv | t.csv already exists
 train-teacher --run-dir run | student: Name one of: checkpoint
 train-teacher --smoke | Missing: --run-dir
-train-teacher --task sst2 --model nothing --run-dir run | nothing
+train-teacher --task sst2 --data-dir @data --model nothing --run-dir run \
+| nothing
 train-teacher SMOKE --set stages.fine_tuning.epochs=three \
 | stages.fine_tuning.epochs
 pretrain --run-dir run | corpus.files: Field required
@@ -43,7 +44,8 @@ cache nonsense --task sst2 --teacher nothing --cache run | 'nonsense'
 cache pkd --task sst2 --teacher a --cache c --shard 5/4 | --shard
 distill | Missing: RECIPE
 distill pkd SMOKE --devices 2 | --devices needs --strategy
-distill pkd --task sst2 --teacher nothing --run-dir run | nothing
+distill pkd --task sst2 --data-dir @data --teacher nothing --run-dir run \
+| nothing
 doctor pkd | data.task: Field required
 doctor nonsense --smoke | 'nonsense'
 sweep pkd --run-dir run | Missing: --over
