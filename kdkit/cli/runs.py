@@ -103,7 +103,7 @@ def doctor(words):
     config = found.config()
     load_tensorflow()
     examined = importlib.import_module("kdkit.runs.untrained").examined
-    findings = examined(config, found.options.run_dir)
+    findings = examined(config, found.options.run_dir or "run")
     importlib.import_module("kdkit.doctor").print_findings(findings)
     return FAILED if findings.ruinous else None
 
@@ -146,11 +146,8 @@ def augment(words):
     config = found.config(augmentation_of)
     part = _part(found.options.shard)
     load_tensorflow()
-    task = importlib.import_module("kdkit.training.tasks").open_task(
-        config.data
-    )
     made = importlib.import_module("kdkit.augmentation.run")
-    made.augment(config, task, found.options.output, part)
+    made.augment(config, found.options.output, part)
 
 
 TRAINING = {

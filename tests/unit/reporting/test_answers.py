@@ -1,10 +1,10 @@
-"""kdkit.training.answers: summaries of a model's answers for its report."""
+"""kdkit.runs.answers: summaries of a model's answers for its report."""
 
 import types
 
 import numpy as np
 import pytest
-from kdkit.training.answers import find_differences, summarize
+from kdkit.runs.answers import find_differences, summarize
 
 from kdkit import tasks
 from kdkit.data import Examples
