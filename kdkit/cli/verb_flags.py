@@ -31,7 +31,7 @@ class VerbParser(argparse.ArgumentParser):
         names = [details["metavar"] for details in values.values()]
         super().__init__(
             f"kdkit {verb}",
-            usage=" ".join(filter(None, ["kdkit", verb, *names, more])),
+            usage=" ".join(filter(None, ["kdkit", verb, *names, more.strip()])),
             description=about.strip(),
             epilog="".join(example),
             formatter_class=functools.partial(
@@ -267,11 +267,9 @@ LICENSED = flag(
 
 def require(options, *names) -> None:
     """Requires options that a model needs."""
-    missing = [
-        flag_name(name) for name in names if getattr(options, name) is None
-    ]
+    missing = [name for name in names if getattr(options, name) is None]
     if missing:
-        raise UsageError(f"Missing: {', '.join(missing)}.")
+        raise UsageError(f"Missing: {', '.join(map(flag_name, missing))}.")
 
 
 def reject_given(options, names, where: str) -> None:
