@@ -24,7 +24,16 @@ from kdkit.training.tasks import kept_apart, open_task
 _log = logging.getLogger(__name__)
 KEPT_APART = "set of splits whose examples are left out"
 RUN_MODELS = ("teacher", "pretrained")  # inputs of other fields
-SPLITS = ("train", "dev", "test")
+# Titles of inputs. Others are shown by the names of their fields.
+WORDS = {
+    "train": "training examples",
+    "dev": "dev examples",
+    "test": "test examples",
+    "pretrained": "pretrained encoder",
+    "student.checkpoint": "starting checkpoint",
+    "unlabeled.files": "unlabelled text",
+    "augmented.file": "augmented examples",
+}
 FOLDER = "data_dir"  # of several tasks; the examples are compared
 
 
@@ -120,8 +129,8 @@ def require_unchanged(run: Run, inputs: dict[str, str | None]) -> list[str]:
 
 def _in_words(name):
     """An input's title: `"word vectors"` for `"student.word_vectors"`."""
-    if name in SPLITS:
-        return f"{name} examples"
+    if name in WORDS:
+        return WORDS[name]
     words = [one for one in name.split(".") if one not in ("data", "files")]
     return " ".join(words).replace("_", " ") or name
 

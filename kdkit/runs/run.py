@@ -75,6 +75,7 @@ def run(
         open_run(folder, config, devices) as (directory, config),
     ):
         if is_complete(directory, config, devices, needs_models):
+            directory.write_config(config, {})  # models may have moved
             return directory
         made = directory.made_arms  # their models exist, others were removed
         findings = findings or logged_findings(directory)

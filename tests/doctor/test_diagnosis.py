@@ -130,7 +130,8 @@ def test_rows_of_dev_in_text_that_is_trained_on(
     assert found.checks(WARNING) == {"unlabelled rows"}
     assert "4 of 5" in found["unlabelled rows"].found
     file.write_text("\n".join(dev))
-    corpus = Corpus(files=(str(file),), held_out=(str(file),))
+    files = (str(file),)
+    corpus = Corpus(files=files, held_out=files, sequence_length=LENGTH)
     stages = (
         Stage("any", 1, 1e-3, data="corpus", hard_label_weight=1.0),
         *settings.stages,
@@ -256,7 +257,7 @@ def test_the_verb_prints_a_table_and_says_no_by_its_status(
     config, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    words = ["doctor", "tinybert", "--config", config]
+    words = ["doctor", config]
     right = command(words)
     assert right.status == 0
     told = " ".join(right.out.split())

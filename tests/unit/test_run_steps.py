@@ -37,8 +37,9 @@ def test_steps_are_made_in_order_from_the_steps_before_them(
 
 
 def test_a_step_that_is_not_there_is_named(tmp_path):
+    places = dict.fromkeys(CHAIN.steps, tmp_path)
     with pytest.raises(ValueError, match="'techer'.*teacher"):
-        with_places(CHAIN.replace(teacher="run:techer"), {"teacher": tmp_path})
+        with_places(CHAIN.replace(teacher="run:techer"), places)
 
 
 def test_a_step_has_its_own_place(tmp_path):

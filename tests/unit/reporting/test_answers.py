@@ -1,13 +1,19 @@
-"""kdkit.training.answers: summaries of a model's answers for its report."""
+"""kdkit.runs.answers: summaries of a model's answers for its report."""
 
 import types
 
 import numpy as np
 import pytest
+<<<<<<< HEAD
+||||||| a4cf65da
 from kdkit.training.answers import find_differences, summarize
+=======
+from kdkit.runs.answers import find_differences, summarize
+>>>>>>> runs52
 
 from kdkit import tasks
 from kdkit.data import Examples
+from kdkit.runs.answers import find_differences, summarize
 
 UNKNOWN = -2  # a tag that the training file does not have
 
