@@ -1,8 +1,8 @@
-"""Settings as typed dataclasses: JSON, overrides, differences."""
+"""Settings as typed dataclasses: JSON, mistakes, differences."""
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -21,7 +21,7 @@ from kdkit.io.reading import parse_json
 BRIEF = 80  # characters of a value in a list of differences
 
 # How settings are checked: `pydantic.dataclasses.dataclass(config=STRICT)`.
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Count = Annotated[int, Field(ge=1)]
 Every = Annotated[int, Field(ge=2)]  # one in so many
@@ -91,8 +91,15 @@ def from_dict(kind, values: dict):
         raise UsageError(in_words(error, values)) from error
 
 
-def in_words(error: ValidationError, values=None) -> str:
-    """Returns a line for each mistake in settings, with the field's path."""
+def in_words(error: ValidationError, values=None, names=None) -> str:
+    """Returns a line for each mistake in settings, with the field's path.
+
+    Args:
+        error: `pydantic.ValidationError`.
+        values: the nested dicts that were validated. Optional.
+        names: function from a place in them to the fields that are known
+            there. Optional. Defaults to those that are given.
+    """
     errors = error.errors(include_url=False)
     # Of a union of a text and settings, only the settings' mistakes count.
     inside = [
@@ -100,14 +107,15 @@ def in_words(error: ValidationError, values=None) -> str:
         for one in errors
         if not (isinstance(one["input"], dict) and one["type"] in SCALARS)
     ]
-    return "\n".join(_mistake(one, values) for one in inside or errors)
+    lines = [_mistake(one, values, names) for one in inside or errors]
+    return "\n".join(dict.fromkeys(lines))
 
 
 UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 SCALARS = ("string_type", "int_type", "float_type", "bool_type")
 
 
-def _mistake(one, values):
+def _mistake(one, values, names):
     """A mistake, with its path without the names of a union's members."""
     path, parts, others = [], values, {}
     for key in one["loc"]:
@@ -117,10 +125,13 @@ def _mistake(one, values):
         if isinstance(key, int) if is_list else key in (_parts(parts) or ()):
             path.append(_name_at(parts, key))
             parts, others = parts[key], parts
-    if one["type"] in UNKNOWN and len(others) > 1:
-        before = "".join(f" of {name}" for name in path[:-1][-1:])
-        *_, name = path
-        return str(unknown(f"field{before}", name, {*others} - {name}))
+    *before, name = path or [""]
+    known = ()
+    if one["type"] in UNKNOWN:
+        known = names(one["loc"][:-1]) if names else {*others} - {name}
+    if known:
+        what = " of ".join(["field", *before[-1:]])
+        return str(unknown(what, name, known))
     if one["type"] == "missing":
         path.append(str(one["loc"][-1]))
     text = one["msg"].removeprefix("Value error, ").removesuffix(".")
@@ -140,31 +151,6 @@ def merged(*trees: dict) -> dict:
     return result
 
 
-def override(settings, assignments: Sequence[str]):
-    """Returns settings with `dotted.field=value` texts applied."""
-    values = to_dict(settings)
-    for assignment in assignments:
-        path, text = assignment.split("=", 1)
-        _assign(values, path, parse_value(text))
-    return from_dict(type(settings), values)
-
-
-def canonical_path(settings, path: str) -> str | None:
-    """Returns a dotted path for `override`, with names instead of indices."""
-    values, found = to_dict(settings), []
-    *parents, last = path.split(".")
-    for key in parents:
-        place = _place(values, key)
-        if place is None or (isinstance(values, dict) and key not in values):
-            return None
-        found.append(_name_at(values, place))
-        values = values[place]
-    place = _place(values, last)
-    if place is None:
-        return None
-    return ".".join([*found, _name_at(values, place)])
-
-
 def _name_at(values, place):
     """Returns the name of the entry at an index or key."""
     entry = values[place] if isinstance(values, list) else None
@@ -174,7 +160,7 @@ def _name_at(values, place):
 
 
 def parse_value(text: str):
-    """Parses a value as `override` does: as JSON, or else as a string."""
+    """Parses a value: as JSON where it parses, or else as a string."""
     try:
         return parse_json(text, object)
     except UsageError:
@@ -192,43 +178,6 @@ def differences(first: dict, second: dict) -> list[str]:
 def differing_fields(first: dict, second: dict) -> dict[str, tuple[str, str]]:
     """Returns the fields in which two dicts of settings differ."""
     return dict(_differences(first, second, ""))
-
-
-def _assign(values, path, value):
-    """Sets a value in nested dicts and lists."""
-    *parents, last = path.split(".")
-    for key in parents:
-        place = _place(values, key)
-        if place is None or (isinstance(values, dict) and key not in values):
-            raise _unknown_field(path, key, values)
-        values = values[place]
-    place = _place(values, last)
-    if place is None:
-        raise _unknown_field(path, last, values)
-    values[place] = value
-
-
-def _unknown_field(path, name, values):
-    """The error for a part of a path, with the fields that are there."""
-    before = path.removesuffix(name).partition(f".{name}.")[0].strip(".")
-    where = f"field of {before}" if before else "field"
-    return unknown(where, name, _parts(values) or ())
-
-
-def _place(values, key):
-    """Returns the index or key for a key; `None` if there is none."""
-    if isinstance(values, list):
-        return _index(values, key)
-    return key if isinstance(values, dict) else None
-
-
-def _index(entries, key):
-    for position, entry in enumerate(entries):
-        if key == str(position) or (
-            isinstance(entry, dict) and entry.get("name") == key
-        ):
-            return position
-    return None
 
 
 def _differences(first, second, path):

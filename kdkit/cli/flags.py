@@ -9,9 +9,9 @@ import re
 import typing
 
 from kdkit.config.data import Augmentation
-from kdkit.config.fields import Strict, descriptions
+from kdkit.config.fields import Strict, descriptions, fields_of, kinds_in
 from kdkit.config.layers import config_of, kind_of, named_by
-from kdkit.config.names import NAMES, fields_of, put
+from kdkit.config.names import NAMES, fields_named, put
 from kdkit.config.parts import TEXT
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
@@ -104,28 +104,12 @@ def field_at(kind, path: str):
     `None` and an empty string if it has no such field.
     """
     first, _, rest = path.partition(".")
-    fields = getattr(kind, "model_fields", None)
-    fields = fields or getattr(kind, "__dataclass_fields__", {})
-    if first not in fields:
-        return None, ""
-    field = fields[first]
-    annotation = getattr(field, "annotation", None) or field.type
+    annotation = fields_of(kind).get(first)
     if not rest:
         texts = descriptions(kind) if issubclass(kind, Strict) else {}
-        return field, texts.get(first, "")
-    found = (field_at(one, rest) for one in _kinds_in(annotation))
+        return annotation, texts.get(first, "")
+    found = (field_at(one, rest) for one in kinds_in(annotation))
     return next((one for one in found if one[0] is not None), (None, ""))
-
-
-def _kinds_in(annotation) -> list:
-    """The classes with fields in a field's type."""
-    if isinstance(annotation, type) and (
-        issubclass(annotation, Strict)
-        or hasattr(annotation, "__dataclass_fields__")
-    ):
-        return [annotation]
-    found = map(_kinds_in, typing.get_args(annotation))
-    return [one for some in found for one in some]
 
 
 def add_flags(parser: Parser, about: str) -> None:
@@ -141,11 +125,11 @@ def add_flags(parser: Parser, about: str) -> None:
         title = TITLES.get(title, title)
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
-        field, text = field_at(kind, path)
-        how = {"metavar": _metavar(field, name)}
+        annotation, text = field_at(kind, path)
+        how = {"metavar": _metavar(annotation, name)}
         if path in SWITCHES:
             how = {"action": "store_const", "const": True}
-        elif path in MANY or _is_many(field):
+        elif path in MANY or _is_many(annotation):
             how["nargs"] = "+"
         text = text or HELP.get(path, "")
         groups[title].add_argument(
@@ -156,11 +140,9 @@ def add_flags(parser: Parser, about: str) -> None:
         )
 
 
-def _metavar(field, name):
+def _metavar(annotation, name):
     """A word for a flag's value."""
-    annotation = str(getattr(field, "annotation", None))
-    found = f"{annotation}{getattr(field, 'metadata', '')}"
-    found = "" if "Literal" in annotation else found
+    found = "" if "Literal" in str(annotation) else str(annotation)
     words = {
         "is_model=True": "MODEL",
         "is_model=False": "FILE",
@@ -171,10 +153,8 @@ def _metavar(field, name):
     return next(marked, name.split("_")[-1].upper())
 
 
-def _is_many(field):
+def _is_many(annotation):
     """Whether a field is a tuple, of texts or of numbers."""
-    annotation = getattr(field, "annotation", None)
-    annotation = annotation or getattr(field, "type", None)
     kinds = (annotation, *typing.get_args(annotation))
     return any(typing.get_origin(one) is tuple for one in kinds)
 
@@ -285,18 +265,16 @@ def _parsed(parser, words, about):
     named = {
         name: getattr(found, name) for name in NAMES[about] if name in found
     }
-    tree = fields_of(about, named)
+    tree = fields_named(about, named)
     for one in fields:
         path, text = one.split("=", 1)
         put(tree, path, parse_value(text))
-    flags = [one for one in parser._option_string_actions if one[2:]]
-    return (
-        tree,
-        found,
-        [
-            str(unknown("option", one.partition("=")[0], flags))
-            if one.startswith("--")
-            else f"Unexpected: {one}."
-            for one in others
-        ],
-    )
+    known = [*vars(parser.parse_args([])), *NAMES[about]]
+    flags = [f"--{name.replace('_', '-')}" for name in known]
+    mistakes = [
+        str(unknown("option", one.partition("=")[0], flags))
+        if one.startswith("--")
+        else f"Unexpected: {one}."
+        for one in others
+    ]
+    return tree, found, mistakes

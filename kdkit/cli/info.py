@@ -10,11 +10,11 @@ import textwrap
 from kdkit.cli.flags import Parser
 from kdkit.cli.loading import load_tensorflow
 from kdkit.config.fields import Strict, descriptions
-from kdkit.config.layers import config_of, kind_of, named_by
+from kdkit.config.layers import config_of, kind_of
 from kdkit.config.runs import schema
 from kdkit.config.smoke import DEMO, one_length
 from kdkit.config.task_layer import LEAST_UPDATES
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
@@ -89,7 +89,7 @@ def show(words):
       kdkit show tinybert --task cola --parity paper
     """
     options = _options("show", show, words, RECIPE, "RECIPE")
-    recipe = RECIPES[named_by(options.recipe)["recipe"]]
+    recipe = _recipe(options.recipe)
     stages = recipe.stages_for(get_task(options.task), options.parity)
     general = recipe.prerequisites and recipe.stages_on_text(options.parity)
     print(f"{recipe.name}: {recipe.title}")
@@ -110,6 +110,12 @@ def show(words):
         for stage in group:
             print(f"\n{prefix}stages.{stage.name}")
             print(json.dumps(to_dict(stage), indent=2))
+
+
+def _recipe(name):
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return RECIPES[name]
 
 
 def init(words):
@@ -188,7 +194,7 @@ FIXED = (
 
 def _lines(options):
     """A recipe as the lines of a commented TOML file."""
-    recipe = RECIPES[named_by(options.recipe)["recipe"]]
+    recipe = _recipe(options.recipe)
     named = {"recipe": recipe.name}
     if options.model != "bert":
         named["model"] = options.model

@@ -94,6 +94,8 @@ def main(arguments=None) -> int:
     except STOPS as stop:
         print(f"\n{name}: stopped.{_way_on(arguments)}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+    except SystemExit as end:  # of argparse, after a help
+        return end.code or DONE
     except Exception as error:
         status = status_of(error)
         if status is None:

@@ -2,15 +2,11 @@
 
 import importlib
 import json
-import logging
 
 from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.config.layers import augmentation_of
 from kdkit.errors import UsageError
-from kdkit.recipes import RECIPES
-
-_log = logging.getLogger(__name__)
 
 FAILED = 1
 SMOKE = {
@@ -102,8 +98,9 @@ def doctor(words):
     found = asked("doctor", doctor.__doc__, words, RUN)
     config = found.config()
     load_tensorflow()
-    examined = importlib.import_module("kdkit.runs.untrained").examined
-    findings = examined(config, found.options.run_dir or "run")
+    untrained = importlib.import_module("kdkit.runs.untrained")
+    place = found.options.run_dir or "unnamed_run"
+    findings = untrained.examined(config, place)
     importlib.import_module("kdkit.doctor").print_findings(findings)
     return FAILED if findings.ruinous else None
 
@@ -166,19 +163,10 @@ def asked_by(verb: str, words) -> Asked:
 def _train(found: Asked, then: str) -> None:
     """Runs a config, and logs what to do next."""
     config, options = found.config(), found.options
-    plan = getattr(RECIPES.get(config.recipe), "student", None)
-    start = getattr(config.student, "copy_from", None)
-    if start == "teacher" and getattr(plan, "source", "teacher") != start:
-        _log.info(
-            "The checkpoint that the teacher was fine-tuned from is not "
-            "recorded. The student starts from the layers and the head of the "
-            "fine-tuned teacher. Pass --pretrained MODEL to start from a "
-            "pretrained encoder."
-        )
     choose_devices(config.training.strategy, options.devices, found.source)
     load_tensorflow()
-    run = importlib.import_module("kdkit.runs.run").run
-    run(config, options.run_dir, options.force)
+    calls = importlib.import_module("kdkit.runs.calls")
+    calls.start(config, options.run_dir, options.force)
     next_steps = importlib.import_module("kdkit.cli.next_steps")
     next_steps.log_next(getattr(next_steps, then)(options.run_dir))
 

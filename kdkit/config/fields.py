@@ -5,6 +5,7 @@ import functools
 import itertools
 import pathlib
 import sys
+import typing
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from kdkit.settings import STRICT
 class Strict(pydantic.BaseModel):
     """A config: unknown fields are errors, and nothing changes later."""
 
-    model_config = ConfigDict(**STRICT, frozen=True)
+    model_config = ConfigDict(**STRICT, frozen=True, defer_build=True)
 
     def replace(self, **changes) -> "Strict":
         """Returns a copy with some fields changed, checked again."""
@@ -48,6 +49,44 @@ def _documented(module) -> dict[str, dict[str, str]]:
         for one in ast.parse(source).body
         if isinstance(one, ast.ClassDef)
     }
+
+
+def fields_of(kind: type) -> dict:
+    """Returns the types of the fields of a config or of a dataclass."""
+    fields = getattr(kind, "model_fields", None)
+    fields = fields or getattr(kind, "__dataclass_fields__", {})
+    return {name: _type(one) for name, one in fields.items()}
+
+
+def _type(field):
+    annotation = getattr(field, "annotation", None) or field.type
+    marks = tuple(field.metadata)
+    return Annotated[(annotation, *marks)] if marks else annotation
+
+
+def kinds_in(annotation) -> list[type]:
+    """Returns the classes with fields in a field's type."""
+    if isinstance(annotation, type) and fields_of(annotation):
+        return [annotation]
+    return [
+        kind for one in typing.get_args(annotation) for kind in kinds_in(one)
+    ]
+
+
+def names_at(annotation, place: tuple) -> set[str]:
+    """Returns the fields that there are at a place of a pydantic error."""
+    kinds = kinds_in(annotation)
+    for key in place:
+        tagged = [one for one in kinds if key in (one.__name__, _tag(one))]
+        inner = [
+            kind for one in kinds for kind in kinds_in(fields_of(one).get(key))
+        ]
+        kinds = tagged or inner or kinds
+    return {name for one in kinds for name in fields_of(one)}
+
+
+def _tag(kind):
+    return getattr(getattr(kind, "model_fields", {}).get("kind"), "default", 0)
 
 
 def absolute(place: str) -> str:
@@ -86,23 +125,19 @@ Strings = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 def inputs_of(config: Strict, path: str = "") -> Iterator[tuple]:
     """Yields the path, mark and value of each input in a config."""
-    for name, field in type(config).model_fields.items():
+    for name, annotation in fields_of(type(config)).items():
         value, at = getattr(config, name), f"{path}{name}"
+        mark = next(_marks(annotation), None)
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, Strict):
                 yield from inputs_of(one, f"{at}.")
-            elif one is not None and (mark := _mark(field)) is not None:
+            elif one is not None and mark is not None:
                 yield at, mark, one
 
 
-def _mark(field):
-    """The `Input` in a field's type, `None` if it is no input."""
-    kinds, found = [field.annotation], [*field.metadata]
-    while kinds:
-        kind = kinds.pop()
-        found += getattr(kind, "__metadata__", ())
-        kinds += getattr(kind, "__args__", ())
-        kinds += [getattr(kind, "__origin__", None)] * hasattr(
-            kind, "__metadata__"
-        )
-    return next((one for one in found if isinstance(one, Input)), None)
+def _marks(annotation) -> Iterator[Input]:
+    """Yields the marks in a field's type."""
+    if isinstance(annotation, Input):
+        yield annotation
+    for one in typing.get_args(annotation):
+        yield from _marks(one)

@@ -6,6 +6,7 @@ and `learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
 makes before it: `encoder`, `general`, `augment_model`, `decoder`.
 """
 
+import functools
 import json
 import pathlib
 import tomllib
@@ -14,7 +15,9 @@ from pydantic import ValidationError
 
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
-from kdkit.config.parts import TEXT, short_names, task_named
+from kdkit.config.fields import names_at
+from kdkit.config.model import kind_of_student
+from kdkit.config.parts import TEXT, short_names, student_named, task_named
 from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.config.smoke import smoke_layer
 from kdkit.config.task_layer import task_layer
@@ -50,12 +53,13 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         UsageError: (a `ValueError`) with a line for each mistake.
     """
     file = named_by(source)
-    given = merged(file, given)
+    given = _over(file, given)
     if "kind" in file and not str(source).endswith(".toml"):  # complete
         tree = {name: given[name] for name in given if name not in NOTED}
+        tree["student"] = student_named(tree, None)
     else:
         if smoke:
-            given = merged(smoke_layer(given["recipe"], given), given)
+            given = _over(smoke_layer(given["recipe"], given), given)
         tree = LAYERS[kind_of(given)](given)
     tree = short_names(tree)
     strategy = tree.get("training", {}).get("strategy")
@@ -63,7 +67,17 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         if step.get("kind") != "augmentation":
             same = {"strategy": strategy}
             step["training"] = same | step.get("training", {})
-    return _validated(ADAPTER.validate_python, tree)
+    return _validated(ADAPTER.validate_python, tree, AnyRun)
+
+
+def _over(layer, given):
+    """A layer over another one. A student of another kind replaces it."""
+    tree = merged(layer, given)
+    students = [one.get("student", {}) for one in (layer, given)]
+    kinds = [*map(kind_of_student, students)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        tree["student"] = students[1]
+    return tree
 
 
 def augmentation_of(given: dict) -> Augmentation:
@@ -71,14 +85,15 @@ def augmentation_of(given: dict) -> Augmentation:
     data, _ = task_named(given.get("data", {}))
     copies = copies_for(data.get("task"), given.get("parity"))
     tree = {"num_copies": copies, **given, "data": data}
-    return _validated(Augmentation.model_validate, tree)
+    return _validated(Augmentation.model_validate, tree, Augmentation)
 
 
-def _validated(validate, tree):
+def _validated(validate, tree, kind):
     try:
         return validate(tree)
     except ValidationError as error:
-        raise UsageError(in_words(error, tree)) from error
+        names = functools.partial(names_at, kind)
+        raise UsageError(in_words(error, tree, names)) from error
 
 
 def named_by(source: str) -> dict:

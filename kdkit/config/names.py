@@ -7,102 +7,74 @@ from kdkit.config.fields import located
 from kdkit.errors import unknown
 from kdkit.settings import parse_value
 
+
+def _in(place: str, *names: str) -> dict[str, str]:
+    """Names of fields in a config that are also their short names."""
+    return {name: f"{place}{name}" for name in names}
+
+
 TRAINING = {
-    "epochs": "epochs",
-    "batch_size": "batch_size",
-    "learning_rate": "learning_rate",
-    "seed": "training.seed",
+    **_in("", "epochs", "batch_size", "learning_rate"),
+    **_in("training.", "seed", "strategy"),
     "mixed_precision": "training.dtype_policy",
-    "strategy": "training.strategy",
     "cache": "cache.directory",
     "cache_precision": "cache.precision",
 }
+COLUMNS = {"text_column": "text_columns", "label_column": "label_column"}
 TASK = {
-    "task": "data.task",
-    "data_dir": "data.data_dir",
-    "train": "data.table.train",
-    "dev": "data.table.dev",
-    "test": "data.table.test",
-    "text_column": "data.table.text_columns",
-    "label_column": "data.table.label_column",
-    "labels": "data.table.labels",
-    "regression": "data.table.regression",
+    **_in("data.", "task", "data_dir"),
+    **_in("data.table.", "train", "dev", "test", "labels", "regression"),
+    **{name: f"data.table.{field}" for name, field in COLUMNS.items()},
     "max_length": "data.sequence_length",
 }
-TEXT = {
-    "corpus": "corpus.files",
-    "column": "corpus.column",
-    "held_out": "corpus.held_out",
-}
-BENCHMARK_TEXT = {
-    "one_document": "corpus.one_document",
-    "detokenizer": "corpus.detokenizer",
-}
+TEXT = {**_in("corpus.", "column", "held_out"), "corpus": "corpus.files"}
+BENCHMARK_TEXT = _in("corpus.", "one_document", "detokenizer")
 STUDENT = {
     "student": "student.checkpoint",
-    "num_layers": "student.num_layers",
-    "layers": "student.layers",
+    **_in("student.", "num_layers", "layers"),
 }
 CHAIN = {
-    "decoder": "decoder",
-    "tokenizer": "tokenizer",
+    **_in("", "pretrained", "teacher", "general", "decoder", "tokenizer"),
     "vocabulary_size": "tokenizer",
+    "student": "student.checkpoint",
+    **_in("general_text.", "column", "held_out"),
     "corpus": "general_text.files",
-    "column": "general_text.column",
-    "held_out": "general_text.held_out",
     "task_held_out": "corpus.held_out",
     "max_length": "corpus.sequence_length",
-    "pretrained": "pretrained",
-    "teacher": "teacher",
-    "general": "general",
-    "student": "student.checkpoint",
+    **TRAINING,
 }
 EMBEDDER = {
-    "teacher": "teacher",
-    "pooling": "pooling",
-    "parity": "parity",
-    "control": "control",
-    "task": "data.scored.task",
-    "data_dir": "data.scored.data_dir",
+    **_in("", "teacher", "pooling", "parity", "control"),
+    **STUDENT,
+    **_in("data.scored.", "task", "data_dir"),
     "dev": "data.scored.table.dev",
-    "text_column": "data.scored.table.text_columns",
-    "label_column": "data.scored.table.label_column",
+    **{name: f"data.scored.table.{field}" for name, field in COLUMNS.items()},
     "max_length": "data.sequence_length",
+    **TRAINING,
 }
 # The names for a run, by what it is about.
 NAMES = {
-    "teacher": {"model": "student.checkpoint"} | TASK | TRAINING,
+    "teacher": {"model": "student.checkpoint", **TASK, **TRAINING},
     "task": {
-        "teacher": "teacher",
-        "encoder": "encoder",
-        "teacher_weights": "teacher_weights",
-        "pretrained": "pretrained",
+        **_in("", "teacher", "encoder", "teacher_weights", "pretrained"),
         **STUDENT,
         "word_vectors": "student.word_vectors",
-        "general": "general",
-        "control": "control",
-        "parity": "parity",
+        **_in("", "general", "control", "parity", "quantize"),
         "stages": "only_stages",
-        "quantize": "quantize",
         **TASK,
         **TEXT,
         "unlabeled": "unlabeled.files",
         "unlabeled_columns": "unlabeled.columns",
         "unlabeled_per_labeled": "unlabeled.per_labeled",
         "augment": "augmented.file",
-        "augment_model": "augment_model",
-        "augment_vectors": "augment_vectors",
+        **_in("", "augment_model", "augment_vectors"),
         **TRAINING,
     },
     "text": {
         "model": "student.checkpoint",
         "student": "student.checkpoint",
-        "tokenizer": "tokenizer",
+        **_in("", "tokenizer", "recipe", "teacher", "stage", "parity"),
         "vocabulary_size": "tokenizer",
-        "recipe": "recipe",
-        "teacher": "teacher",
-        "stage": "stage",
-        "parity": "parity",
         **TEXT,
         **BENCHMARK_TEXT,
         "languages": "corpus.languages",
@@ -111,58 +83,37 @@ NAMES = {
         "max_length": "corpus.sequence_length",
         **TRAINING,
     },
-    "decoder": {
-        "task_text": "corpus.files",
-        **CHAIN,
-        **BENCHMARK_TEXT,
-        **TRAINING,
-    },
+    "decoder": {"task_text": "corpus.files", **CHAIN, **BENCHMARK_TEXT},
     "mass": {
         "pairs": "corpus.files",
         "pair_columns": "corpus.columns",
         "languages": "general_text.languages",
         **CHAIN,
-        **TRAINING,
     },
-    "texts": {
-        "texts": "data.files",
-        "column": "data.column",
-        **EMBEDDER,
-        **STUDENT,
-        **TRAINING,
-    },
+    "texts": {"texts": "data.files", "column": "data.column", **EMBEDDER},
     "translations": {
         "parallel": "data.files",
         "dev_parallel": "data.held_out",
         "tokenizer": "data.tokenizer",
         "vocabulary_size": "data.tokenizer",
         **EMBEDDER,
-        **STUDENT,
-        **TRAINING,
     },
     "candidates": {
         "candidates": "data.files",
         "dev_candidates": "data.held_out",
         **EMBEDDER,
-        **STUDENT,
-        **TRAINING,
+    },
+    "augment": {
+        **{name: TASK[name] for name in TASK if name != "max_length"},
+        **_in("", "model", "word_vectors", "stop_words", "probability"),
+        **_in("", "sequential", "parity", "seed"),
+        "copies": "num_copies",
+        "candidates": "num_candidates",
     },
 }
-NAMES["augment"] = {
-    "model": "model",
-    **{name: TASK[name] for name in TASK if name != "max_length"},
-    "word_vectors": "word_vectors",
-    "stop_words": "stop_words",
-    "copies": "num_copies",
-    "probability": "probability",
-    "candidates": "num_candidates",
-    "sequential": "sequential",
-    "parity": "parity",
-    "seed": "seed",
-}
 
 
-def fields_of(about: str, named: dict) -> dict:
+def fields_named(about: str, named: dict) -> dict:
     """Returns fields as nested dicts, for values by their short names.
 
     Args:

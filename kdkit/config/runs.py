@@ -62,7 +62,7 @@ class Run(Strict):
     cache: Cache | None = None
     """Where the teachers' outputs are computed once."""
     training: Training = Training()
-    steps: dict[Name, "AnyRun | Augmentation"] = Field(default_factory=dict)
+    steps: dict[Name, "Step"] = Field(default_factory=dict)
     """The runs before this one, in NAME_run/ or run_dir."""
     run_dir: str | None = None
     """Of a step: its directory, in place of NAME_run/."""
@@ -115,6 +115,20 @@ class Run(Strict):
             )
         if quantized and policy != "float32":
             raise ValueError("stages with quantize round in float32")
+        return self
+
+    @model_validator(mode="after")
+    def _read_sizes(self):
+        kind = getattr(getattr(self, "corpus", None), "kind", "corpus")
+        read, other = "batch_size", "batch_tokens"
+        if kind != "corpus":
+            read, other = other, read
+        usual = Stage.__dataclass_fields__[other].default
+        for stage in self.stages:
+            if getattr(stage, other) != usual:
+                raise ValueError(
+                    f"stages.{stage.name}.{other} is not read: set {read}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -255,15 +269,20 @@ class EmbedderConfig(Run):
             )
         if self.cache is None and kind != "texts":
             raise ValueError("teacher and student read other tokens: cache")
-        if kind == "translations" and any(
-            one.tap != SENTENCE_EMBEDDING for one in self.objectives
-        ):
-            raise ValueError("of other tokens, only vectors can be compared")
+        if kind == "translations":
+            if any(one.tap != SENTENCE_EMBEDDING for one in self.objectives):
+                raise ValueError("of other tokens, only vectors are compared")
+            if hasattr(self.student, "checkpoint") and self.data.tokenizer:
+                raise ValueError("the tokenizer is the checkpoint's")
         return self
 
 
 AnyRun = Annotated[
     TaskConfig | TextConfig | EmbedderConfig, Field(discriminator="kind")
+]
+Step = Annotated[
+    TaskConfig | TextConfig | EmbedderConfig | Augmentation,
+    Field(discriminator="kind"),
 ]
 ADAPTER = TypeAdapter(AnyRun, config=ConfigDict(defer_build=True))
 

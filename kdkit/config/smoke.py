@@ -136,7 +136,7 @@ def smoke_layer(name: str, given: dict) -> dict:
             "masking": {"share_of": recipe.mask_share_of}
         }
     if any(stage.objectives for stage in on_corpus):
-        layer["steps"]["pretrained"] = pretrained()
+        layer["steps"] = {"pretrained": pretrained(), **layer["steps"]}
         layer["pretrained"] = "run:pretrained"
     return layer
 

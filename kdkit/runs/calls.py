@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import logging
 import os
 import pathlib
 import shutil
@@ -12,17 +13,20 @@ import keras_hub
 
 from kdkit import models, reporting
 from kdkit.config.layers import config_of, kind_of, named_by
-from kdkit.config.names import NAMES, fields_of, put
+from kdkit.config.names import NAMES, fields_named, put
+from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
-from kdkit.recipes import Recipe, register_recipe
+from kdkit.recipes import RECIPES, Recipe, register_recipe
+from kdkit.runs import run as running
 from kdkit.runs.directory import Run
 from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.runs.given import LABEL, TEXTS, SavedInputs, table_columns
 from kdkit.runs.messages import shown_messages
-from kdkit.runs.run import run
 from kdkit.settings import merged
 from kdkit.tasks import TASKS
 from kdkit.training.tasks import open_task
+
+_log = logging.getLogger(__name__)
 
 SUFFIXES = {".tflite": "litert", ".onnx": "onnx"}
 
@@ -117,7 +121,7 @@ def distill(
         with shown_messages(verbose):
             inputs = SavedInputs(run_dir)
             given = (teacher, student, data, recipe, fields, settings)
-            run(_config(inputs, *given), run_dir, force)
+            start(_config(inputs, *given), run_dir, force)
     except BaseException:
         if is_temporary:
             shutil.rmtree(run_dir, ignore_errors=True)
@@ -125,11 +129,29 @@ def distill(
     return Distillation(run_dir, is_temporary)
 
 
+def start(config: AnyRun, run_dir, force: bool = False) -> Run:
+    """Runs a config, and logs where its student starts if that is a guess."""
+    plan = getattr(RECIPES.get(config.recipe), "student", None)
+    copied = getattr(config.student, "copy_from", None)
+    if copied == "teacher" and getattr(plan, "source", copied) != copied:
+        _log.info(
+            "The checkpoint that the teacher was fine-tuned from is not "
+            "recorded. The student starts from the layers and the head of the "
+            "fine-tuned teacher. Pass --pretrained MODEL to start from a "
+            "pretrained encoder."
+        )
+    return running.run(config, run_dir, force)
+
+
 def _config(inputs, teacher, student, data, recipe, fields, settings):
     """The config of a call, after saving what it has in memory."""
     if isinstance(recipe, Recipe):
         recipe = register_recipe(recipe).name
-    named = {name: fields[name] for name in fields if fields[name] is not None}
+    named = {
+        name: os.fspath(value) if isinstance(value, os.PathLike) else value
+        for name, value in fields.items()
+        if value is not None
+    }
     family = {"model": named.pop("model")} if "model" in named else {}
     about = kind_of(named_by(recipe) | family)
     known = NAMES[about].keys() - {"task", "train", "dev", "test"}
@@ -147,7 +169,7 @@ def _config(inputs, teacher, student, data, recipe, fields, settings):
     if student is not None:
         source = named.get("encoder") if teacher is None else teachers[0]
         named["student"] = _place(inputs, "student", student, source)
-    tree = fields_of(about, named)
+    tree = fields_named(about, named)
     for path, value in (settings or {}).items():
         put(tree, path, value)
     return config_of(recipe, merged(tree, family))

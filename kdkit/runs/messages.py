@@ -12,6 +12,12 @@ import sys
 from collections.abc import Iterator
 
 from kdkit.io.machine import duration
+from kdkit.late import LateModule
+
+rich_console, rich_live, rich_bar, rich_table, rich_text = (
+    LateModule(f"rich.{name}", "rich")
+    for name in ("console", "live", "progress_bar", "table", "text")
+)
 
 STYLES = {logging.WARNING: "yellow", logging.ERROR: "red"}
 BAR_WIDTH = 24
@@ -47,7 +53,8 @@ class _Lines(logging.Handler):
     """Prints one line per message, on the current standard output."""
 
     def emit(self, record):
-        print(self.format(record), flush=True)
+        sys.stdout.write(f"{self.format(record)}\n")
+        sys.stdout.flush()
 
 
 class TerminalHandler(logging.Handler):
@@ -61,15 +68,11 @@ class TerminalHandler(logging.Handler):
     """
 
     def __init__(self, console=None):
-        from rich.console import Console
-
         super().__init__()
-        self.console = console or Console(highlight=False)
+        self.console = console or rich_console.Console(highlight=False)
         self._live = None
 
     def emit(self, record):
-        from rich.text import Text
-
         if hasattr(record, "progress"):
             self.show(record.progress)
         elif record.levelno >= logging.INFO:
@@ -81,14 +84,12 @@ class TerminalHandler(logging.Handler):
                 # Not wrapped, so that users can copy paths.
                 style = STYLES.get(record.levelno, "")
                 text = getattr(record, "brief", None) or self.format(record)
-                self.console.print(Text(text, style), soft_wrap=True)
+                self.console.print(rich_text.Text(text, style), soft_wrap=True)
 
     def show(self, progress) -> None:
         """Draws the display."""
-        from rich.live import Live
-
         if self._live is None:
-            self._live = Live(
+            self._live = rich_live.Live(
                 console=self.console, auto_refresh=False, transient=True
             )
             self._live.start()
@@ -107,28 +108,23 @@ class TerminalHandler(logging.Handler):
 
 def progress_display(progress):
     """Returns two lines for a terminal: where a stage is, and its numbers."""
-    from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
     done = (progress.epoch - 1) * progress.steps_per_epoch + progress.step
     total = progress.num_epochs * progress.steps_per_epoch
     left = progress.doing
     if progress.seconds_left is not None:
         left += f"{', ' * bool(left)}{duration(progress.seconds_left)} left"
-    first = Table.grid(padding=(0, 2))
+    first = rich_table.Table.grid(padding=(0, 2))
     first.add_row(
-        Text(progress.title, "bold"),
-        Text(f"epoch {progress.epoch}/{progress.num_epochs}", "cyan"),
-        ProgressBar(total, done, width=BAR_WIDTH),
-        Text(f"step {progress.step}/{progress.steps_per_epoch}"),
-        Text(left, "magenta"),
+        rich_text.Text(progress.title, "bold"),
+        rich_text.Text(f"epoch {progress.epoch}/{progress.num_epochs}", "cyan"),
+        rich_bar.ProgressBar(total, done, width=BAR_WIDTH),
+        rich_text.Text(f"step {progress.step}/{progress.steps_per_epoch}"),
+        rich_text.Text(left, "magenta"),
     )
-    second = Text("  ", no_wrap=True, overflow="ellipsis")
+    second = rich_text.Text("  ", no_wrap=True, overflow="ellipsis")
     second.append(
         "  ".join(f"{name} {v:.4g}" for name, v in progress.losses.items())
     )
     if progress.dev:
         second.append(f"   dev {progress.dev}", "green")
-    return Group(first, second)
+    return rich_console.Group(first, second)

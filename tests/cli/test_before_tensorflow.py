@@ -1,4 +1,4 @@
-"""Help, lists and wrong words: told in one line, before TensorFlow loads."""
+"""Help, lists and wrong words are answered before TensorFlow loads."""
 
 import subprocess
 import sys
@@ -12,18 +12,23 @@ MISTAKES = [
     "distill tinybert --smoke",
     "train-teacher --task sst2",
     "train-teacher --smoke --set nothing=1 --run-dir RUN",
-    "pretrain --smoke --set stages.0.nothing=1 --run-dir RUN",
+    "pretrain --smoke --set stages.pretraining.nothing=1 --run-dir RUN",
     "distill nothing --run-dir RUN",
     "distill tinybert --smoke --nothing --run-dir RUN",
-    "distill tinybert --smoke --epochs many --run-dir RUN",
+    "distill pkd --smoke --epochs many --run-dir RUN",
     "distill tinybert --parity nothing --smoke --run-dir RUN",
-    "distill tinybert --smoke --run-dir RUN stages.0.epochs=0",
-    "distill tinybert --smoke --run-dir RUN stages.0.objectives.0.loss=nothing",
+    "distill pkd --smoke --run-dir RUN stages.fine_tuning.epochs=0",
+    "distill pkd --smoke --run-dir RUN "
+    "stages.fine_tuning.objectives.patience_mse.loss=nothing",
     "distill tinybert --task nothing --teacher RUN --run-dir RUN",
-    "distill sentence_embedding --smoke --run-dir RUN stages.0.nothing=1",
-    "distill lightpaff --model gpt2 --smoke --run-dir RUN general.nothing=1",
-    "distill lightpaff --model mass --smoke --run-dir RUN stages.0.epochs=x",
+    "distill sentence_embedding --smoke --run-dir RUN stages.nothing.epochs=1",
+    "distill lightpaff --model gpt2 --smoke --run-dir RUN "
+    "steps.general.nothing=1",
+    "distill lightpaff --model mass --smoke --run-dir RUN "
+    "stages.fine_tuning.epochs=x",
     "doctor tinybert --smoke --set nothing=1",
+    "cache tinybert --smoke --nothing",
+    "augment --nothing",
     "sweep tinybert --smoke --run-dir RUN --over nothing=1,2",
     "ablate nothing --over objectives --run-dir RUN",
     "show tinybert --task nothing",
@@ -36,11 +41,14 @@ import contextlib, io, sys
 from kdkit.cli.main import VERBS, main
 for verb in VERBS:
     assert main([verb, "--help"]) == 0, verb
-assert main(["list"]) == 0
+for recipe in {(*RECIPES,)}:
+    assert main(["distill", recipe, "--help"]) == 0, recipe
+    assert main(["init", recipe]) == 0, recipe
+assert main(["init", "--schema"]) == main(["list"]) == 0
 for line in {MISTAKES}:
     with contextlib.redirect_stderr(io.StringIO()) as told:
         assert main(line.split()) == 2, line
-    assert told.getvalue().count("\\n") == 1, line
+    assert "Traceback" not in told.getvalue(), line
 assert not {{"tensorflow", "keras"}} & set(sys.modules)
 """
 

@@ -443,11 +443,65 @@ def test_tables_are_completed_from_the_files(folder):
         ("distill sentence_embedding --smoke --corpus a.txt", "'--corpus'"),
         ("distill multilingual --smoke cache=null", "read other tokens"),
         ("distill pkd --smoke --seed nothing", "training.seed: "),
+        (
+            "distill pkd --smoke stages.fine_tuning.batch_tokens=9",
+            "batch_tokens is not read: set batch_size",
+        ),
+        (
+            "distill lightpaff --model mass --smoke "
+            "steps.general.stages.pretraining.batch_size=9",
+            "batch_size is not read: set batch_tokens",
+        ),
     ],
 )
 def test_mistakes_are_named(words, named):
     with pytest.raises(UsageError, match=re.escape(named)):
         made(*words.split())
+
+
+SIZES = '{"num_layers":1,"hidden_dim":8,"num_heads":2,"intermediate_dim":8,'
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("tinybert stages.prediction_layer.data=corpus", "go together"),
+        ("tinybert stages.intermediate_layer.quantize=int4", "only the last"),
+        ("pkd --quantize int4 --mixed-precision bfloat16", "round in float32"),
+        ("pkd --strategy mirrored --mixed-precision float16", "one device"),
+        ("fine_tuning --unlabeled a.txt", "learns from a teacher: unlabeled"),
+        ("fine_tuning --cache c", "learns from a teacher: cache"),
+        ("pkd --teacher-weights 1 2", "needs one for each teacher"),
+        ("lightpaff pretrained=null", "name it as pretrained"),
+        ("sentence_embedding stages.distillation.data=task", "data=texts"),
+        (
+            "sentence_embedding stages.distillation.hard_label_weight=1",
+            "texts have no labels",
+        ),
+        (
+            f'sentence_embedding --control student={SIZES}"dropout":0.0}}',
+            "two dropout masks",
+        ),
+        ("reranker_to_embedder cache=null", "read other tokens"),
+        (
+            "multilingual stages.distillation.objectives.hidden_state_cosine.tap="
+            "hidden_states",
+            "only vectors are compared",
+        ),
+        ('multilingual student={"checkpoint":"a"}', "is the checkpoint's"),
+    ],
+)
+def test_fields_that_make_other_numbers_are_refused(words, named):
+    with pytest.raises(UsageError, match=re.escape(named)):
+        made("distill", *words.split(), "--smoke")
+
+
+def test_stages_have_different_names_and_texts_a_teacher():
+    config = made("distill", "tinybert", "--smoke")
+    with pytest.raises(ValueError, match="each needs its own name"):
+        config.replace(stages=config.stages * 2)
+    with pytest.raises(ValueError, match="objectives and a teacher"):
+        made("pretrain", "--smoke").replace(teacher="t")
 
 
 @pytest.mark.parametrize("is_whole", [False, True])

@@ -6,6 +6,7 @@ import numpy as np
 
 from kit import adapter
 from kit import goldens as comparing_goldens
+from kit.old_configs import in_old_spelling
 from kit.runs import RUNS
 
 EMBEDDED = ("a man runs on the grass", "the film was not bad .", "nam owt")
@@ -98,16 +99,13 @@ def fixed_inputs(model):
     }
 
 
-def read_config(run):
-    """A run's settings, without what says where and when it was made."""
-    config = json.loads((run / "config.json").read_text())
-    return {key: config[key] for key in config if key != "provenance"}
-
-
-def check_config(workspace, name, config):
-    """Compares settings with their golden, by dotted key."""
+def check_config(workspace, name, run):
+    """Compares a run's config with its golden, by dotted key."""
+    values = json.loads((run / "config.json").read_text())
+    del values["provenance"]
+    found = in_old_spelling(values, run)
     comparing_goldens.check_keys(
-        "configs", name, workspace.without_place(config), "config"
+        "configs", name, workspace.without_place(found), "config"
     )
 
 

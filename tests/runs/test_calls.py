@@ -21,7 +21,7 @@ STUDENT = {
     "intermediate_dim": 16,
     "max_sequence_length": 32,
 }
-SETTINGS = {"data.sequence_length": LENGTH, "jit_compile": False}
+SETTINGS = {"data.sequence_length": LENGTH, "training.jit_compile": False}
 # Lines that name the command, or how long something took.
 OF_COMMANDS = ("kdkit", "Next:", "done in")
 CHANGING = ("time", "seconds", "findings")
@@ -216,7 +216,7 @@ def test_pairs_in_memory_have_two_columns(tmp_path):
             {
                 "teacher": None,
                 "encoder": "bert_tiny_en_uncased",
-                "settings": {"teacher.nothing": 1},
+                "settings": {"steps.teacher.nothing": 1},
             },
             "'nothing'",
         ),

@@ -12,7 +12,6 @@ from kit.run_checks import (
     check_run,
     file_of,
     fixed_batch,
-    read_config,
 )
 from kit.runs import LENGTH, ON_TASK, PAIRS, RUNS
 
@@ -36,7 +35,7 @@ EVALUATED = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_has_the_golden_numbers_and_settings(name, workspace):
     check_run(workspace, name)
-    check_config(workspace, f"run {name}", read_config(workspace.make(name)))
+    check_config(workspace, f"run {name}", workspace.make(name))
 
 
 @pytest.mark.parametrize("key", EXPORTED)
