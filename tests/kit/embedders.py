@@ -40,7 +40,7 @@ def distill(workspace, words, to):
 
 def distill_in_two_parts(workspace, words, to, saves, between):
     """Stops the run after so many saves, calls a function, goes on."""
-    words = (*words, *changes(checkpoint_minutes=0))
+    words = (*words, *changes(training__checkpoint_minutes=0))
     with stopped_after_save(saves):
         if try_to_distill(workspace, words, to).status == INTERRUPTED:
             raise KeyboardInterrupt

@@ -30,7 +30,7 @@ SAVES = {
     "spans_and_pairs": 24,
 }
 STOPPED = 130
-OFTEN = ("--set", "checkpoint_minutes=0")
+OFTEN = ("--set", "training.checkpoint_minutes=0")
 NOT_COMPUTED = ("time", "seconds", "findings", "memory")
 
 
