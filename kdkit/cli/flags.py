@@ -53,18 +53,6 @@ HELP = {
     "data.scored.table.text_columns": "Its two columns with texts.",
     "data.scored.table.label_column": "Its column with the scores.",
 }
-MANY = (
-    "only_stages",
-    "general_text.files",
-    "general_text.held_out",
-    "general_text.languages",
-)
-SWITCHES = (
-    "control",
-    "sequential",
-    "data.table.regression",
-    "corpus.one_document",
-)
 TITLES = {"general_text": "corpus"}
 FIELDS = "[options] [field.path=value ...]  (fields: kdkit init RECIPE)"
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
@@ -97,11 +85,12 @@ def add_flags(parser: VerbParser, about: str) -> None:
         title = TITLES.get(title, title)
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
-        annotation, text = field_at(kind, path)
+        _, text = field_at(kind, path)
+        annotation, _ = field_at(kind, path.replace("general_text", "corpus"))
         how = {"metavar": _metavar(annotation, name)}
-        if path in SWITCHES:
+        if annotation is bool:
             how = {"action": "store_const", "const": True}
-        elif path in MANY or _is_many(annotation):
+        elif path == "only_stages" or _is_many(annotation):
             how["nargs"] = "+"
         text = text or HELP.get(path, "")
         details = flag(text, default=argparse.SUPPRESS, **how)
@@ -111,6 +100,7 @@ def add_flags(parser: VerbParser, about: str) -> None:
 def _metavar(annotation, name):
     """A word for a flag's value."""
     found = "" if "Literal" in str(annotation) else str(annotation)
+    found = "int" if name == "vocabulary_size" else found
     words = {
         "is_model=True": "MODEL",
         "is_model=False": "FILE",
