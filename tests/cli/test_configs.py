@@ -203,6 +203,13 @@ def test_words_are_fields(words, values):
     assert {path: at(config, path) for path in values} == values
 
 
+@pytest.mark.parametrize("more", [NEW, ("--smoke",)])
+def test_only_the_stages_that_are_named_are_run(more):
+    words = ("--stages", "quantization", "--quantize", "int4", *more)
+    (stage,) = made("distill", "tinybert", *words).stages
+    assert (stage.name, stage.quantize) == ("quantization", "int4")
+
+
 def test_places_of_files_are_absolute(folder):
     config = made(
         "distill", "pkd", *NEW, "--cache", "c", "--unlabeled", "a.txt"
@@ -463,6 +470,7 @@ def test_tables_are_completed_from_the_files(folder):
         ("distill sentence_embedding --smoke --corpus a.txt", "'--corpus'"),
         ("distill multilingual --smoke cache=null", "read other tokens"),
         ("distill pkd --smoke --seed nothing", "training.seed: "),
+        ("pretrain --recipe tinybert --smoke", "have no recipe"),
         (
             "distill pkd --smoke stages.fine_tuning.batch_tokens=9",
             "batch_tokens is not read: set batch_size",
