@@ -266,7 +266,8 @@ def _export_bundle(place, options):
     if options.output is None:
         path /= f"{place.label}-bundle"
     exporter = export.get_exporter(options.format)
-    precisions = options.precision or ["int8"]  # needs no calibration data
+    # int8 needs no calibration data.
+    precisions = [*dict.fromkeys(options.precision or ["int8"])]
     options = argparse.Namespace(**vars(options) | {"precision": precisions})
     read = read_model(place, exporter, options)
     split = read.noted.get("split")
