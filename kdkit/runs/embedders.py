@@ -197,9 +197,10 @@ class EmbedderKind(Kind):
     def saved_arrays(self, name: str, compute: Callable[[], dict]) -> dict:
         """Returns arrays from a run's file, which is written if missing."""
         file = self.folder / f"{name}.npz"
-        damaged = (OSError, ValueError, zipfile.BadZipFile)  # or missing
-        with contextlib.suppress(*damaged), np.load(file) as opened:
-            return dict(opened)
+        broken = (OSError, EOFError, ValueError, zipfile.BadZipFile)
+        # NumPy leaves a damaged archive open.
+        with contextlib.suppress(*broken), open(file, "rb") as content:
+            return dict(np.load(content))
         arrays = compute()
         with staged(file) as partial, open(partial, "wb") as opened:
             np.savez(opened, **arrays)

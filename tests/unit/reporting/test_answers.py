@@ -4,10 +4,10 @@ import types
 
 import numpy as np
 import pytest
-from kdkit.runs.answers import find_differences, summarize
 
 from kdkit import tasks
 from kdkit.data import Examples
+from kdkit.runs.answers import find_differences, summarize
 
 UNKNOWN = -2  # a tag that the training file does not have
 
