@@ -33,9 +33,9 @@ def projection(distiller):
 def recipe_fields(rows, rates, **fields):
     """Fields of both stages of `kdkit distill tinybert`."""
     words = f"data.max_train_rows={rows} data.num_buckets=16"
-    for number, rate in enumerate(rates):
+    for stage, rate in zip(RECIPES["tinybert"].stages, rates, strict=True):
         for name, value in {**fields, "learning_rate": rate}.items():
-            words += f" stages.{number}.{name}={value}"
+            words += f" stages.{stage.name}.{name}={value}"
     return [*words.split(), "data.sequence_length=128", "training.jit_compile=update"]
 
 

@@ -66,8 +66,9 @@ def student_named(given: dict, plan) -> dict:
     named = {**given.get("student", {})}
     if named.get("checkpoint") in PRESETS:
         plan = named.pop("checkpoint")
-    if plan is not None and kind_of_student(named) is None:
-        named = merged(student_of(plan), named)
+    usual = {} if plan is None else student_of(plan)
+    if kind_of_student(named) in (None, kind_of_student(usual)):
+        named = merged(usual, named)
     vectors = named.get("word_vectors")
     if vectors is not None and pathlib.Path(vectors).exists():
         named["embedding_dim"] = word_vector_width(vectors)

@@ -91,6 +91,11 @@ class Run:
         line = {"event": event.kind, "time": time.time(), **event.to_dict()}
         append_line(self.path / EVENTS, json.dumps(with_own_digest(line)))
 
+    def log_once(self, event: Event) -> None:
+        """Appends an event, unless there is one of its kind."""
+        if not self.events(type(event)):
+            self.log(event)
+
     def note(self, event: Event) -> bool:
         """Logs an event of a verb that reads the run; warns if it cannot."""
         try:

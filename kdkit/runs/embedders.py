@@ -4,7 +4,9 @@ The student learns a teacher's vectors of texts, the vectors of its translations
 (`MultilingualKind`), or a cross-encoder's scores (`RetrieverKind`).
 """
 
+import contextlib
 import logging
+import zipfile
 from collections.abc import Callable
 
 import numpy as np
@@ -59,6 +61,7 @@ class EmbedderKind(Kind):
         if ours != theirs and not isinstance(student, Static):
             stages = for_other_width(stages, is_wider=ours > theirs)
             self.config = self.config.replace(stages=stages)
+            _log.info(f"vectors of {ours} numbers learn from {theirs}.")
         compares = any(map(compares_numbers, self.config.objectives))
         self.width = theirs
         if isinstance(student, Static) or compares:
@@ -194,12 +197,14 @@ class EmbedderKind(Kind):
     def saved_arrays(self, name: str, compute: Callable[[], dict]) -> dict:
         """Returns arrays from a run's file, which is written if missing."""
         file = self.folder / f"{name}.npz"
-        if not file.exists():
-            arrays = compute()
-            with staged(file) as partial, open(partial, "wb") as opened:
-                np.savez(opened, **arrays)
-        with np.load(file) as opened:
-            return dict(opened)
+        broken = (OSError, EOFError, ValueError, zipfile.BadZipFile)
+        # NumPy leaves a damaged archive open.
+        with contextlib.suppress(*broken), open(file, "rb") as content:
+            return dict(np.load(content))
+        arrays = compute()
+        with staged(file) as partial, open(partial, "wb") as opened:
+            np.savez(opened, **arrays)
+        return arrays
 
     def _set_table(self, model):
         """Sets the first table of a static student."""

@@ -162,9 +162,3 @@ def is_complete(
             inputs = input_digests(config)
         require_same_inputs(run, inputs, distribution)
     return reports_finished(run, needs_models)
-
-
-def log_inputs(run: Run, inputs: dict[str, str | None]) -> None:
-    """Logs the run's inputs, once."""
-    if not run.events(Inputs):
-        run.log(Inputs(digests=inputs))

@@ -20,11 +20,9 @@ from kdkit.runs.events import (
     Model,
     RunFinished,
     StageFinished,
-    TeacherCache,
     Unlabeled,
 )
 from kdkit.settings import from_dict
-from kdkit.training.caching import TeacherCaches
 from kdkit.training.source import Source
 from kdkit.training.tasks import Evaluator
 
@@ -79,15 +77,6 @@ class ArmLog:
             for event in self._run.events(kind)
             if all(getattr(event, name) == one for name, one in fields.items())
         ]
-
-
-def log_caches(run: Run, caches: TeacherCaches | None) -> None:
-    """Logs the precision and errors of the outputs that were read, once."""
-    if caches is not None and not run.events(TeacherCache):
-        errors = tuple(caches.relative_errors())
-        run.log(
-            TeacherCache(precision=caches.precision, relative_errors=errors)
-        )
 
 
 def reports_finished(run: Run, needs_models: bool = True) -> bool:
@@ -151,9 +140,9 @@ def logged_findings(run: Run) -> Findings | None:
 
 def log_findings(run, findings: Findings | None) -> None:
     """Logs a `Doctor` event with all findings, unless `findings` is `None`."""
-    if findings is not None and not run.events(Doctor):
+    if findings is not None:
         rows = tuple(dataclasses.asdict(one) for one in findings)
-        run.log(Doctor(findings=rows, forced=bool(findings.ruinous)))
+        run.log_once(Doctor(findings=rows, forced=bool(findings.ruinous)))
 
 
 def named_teachers(teachers: list) -> list[tuple]:

@@ -13,16 +13,15 @@ from kdkit.config.runs import AnyRun
 from kdkit.doctor.examination import examine_before, examine_first
 from kdkit.runs.build import build, resolved
 from kdkit.runs.directory import Run, open_run, with_values
+from kdkit.runs.events import Inputs, TeacherCache
 from kdkit.runs.inputs import (
     input_digests,
     is_complete,
-    log_inputs,
     require_same_inputs,
 )
 from kdkit.runs.log import (
     ArmLog,
     finish,
-    log_caches,
     log_findings,
     log_model,
     log_rows,
@@ -79,8 +78,8 @@ def run(
             return directory
         made = directory.made_arms  # their models exist, others were removed
         findings = findings or logged_findings(directory)
-        is_examined = findings is not None or directory.is_read_only
-        if not is_examined:
+        checks = not directory.is_read_only  # otherwise another process does
+        if checks and findings is None:
             findings = examine_before(config, folder, force)
         if config.steps:
             directory.write_config(config, provenance())
@@ -90,7 +89,7 @@ def run(
 
         given = with_places(config, places)
         kind = build(given, folder, devices)
-        if not is_examined and findings is None:
+        if checks and findings is None:
             findings = examine_first(kind, force)
         inputs = input_digests(config)
         require_same_inputs(directory, inputs, devices)
@@ -101,7 +100,7 @@ def run(
         with devices.chief_first():
             source = kind.source()
         caches = kind.open_caches()
-        log_inputs(directory, inputs)
+        directory.log_once(Inputs(digests=inputs))
         log_findings(directory, findings)
         log_rows(directory, source)
         kind.measure(directory, source, caches)
@@ -111,7 +110,12 @@ def run(
             else _train(directory, kind, arm, source, caches)
             for arm in kind.arms
         }
-        log_caches(directory, caches)
+        if caches is not None:
+            errors = tuple(caches.relative_errors())
+            precision = caches.precision
+            directory.log_once(
+                TeacherCache(precision=precision, relative_errors=errors)
+            )
         finish(directory, best)
         return directory
 

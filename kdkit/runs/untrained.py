@@ -36,10 +36,13 @@ def fill_cache(
     config = config.replace(stages=on_task, corpus=None)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
+        start = getattr(config.student, "checkpoint", None)
         for name, step in config.steps.items():
+            place = place_of_step(config, name, folder)
             if step.kind == "augmentation":
-                file = place_of_step(config, name, folder)
-                prepare_copies(step, file)
+                prepare_copies(step, place)
+            elif start == str(place):  # its sizes are enough
+                config = config.replace(student=step.student)
         kind = build(config, folder)
         caches, source = kind.open_caches(part), kind.source()
         stages = [one for one in kind.config.stages if one.objectives]

@@ -21,13 +21,13 @@ def changes(**values):
 
 def like(name, **values):
     """The words for a run with the settings of a shared run, but for some."""
-    return ("--config", f"@{name}/config.json", *changes(**values))
+    return (f"@{name}/config.json", *changes(**values))
 
 
 def try_to_distill(workspace, words, to):
     """The answer of `kdkit distill`."""
-    if words[0] == "--config":
-        workspace.make(words[1][1:].split("/")[0])
+    if words[0].endswith("/config.json"):
+        workspace.make(words[0][1:].split("/")[0])
     return command(["distill", *workspace.words(words), "--run-dir", to])
 
 

@@ -28,8 +28,10 @@ from kdkit.config.data import Sentences
 from kdkit.tasks import get_task
 
 TRAIN_ROWS = 48
-ONE = settings(stages__0__epochs=1, stages__0__batch_size=16)
-MIXED = ("--set", "dtype_policy=mixed_bfloat16")
+ONE = settings(epochs=1, batch_size=16)
+MSE = "stages__intermediate_layer__objectives__hidden_state_mse"
+GENERAL = "steps__general__stages__general_distillation"
+MIXED = ("--set", "training.dtype_policy=mixed_bfloat16")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -140,8 +142,8 @@ def test_a_run_in_mixed_precision_saves_float32(workspace, tmp_path):
 def test_text_in_mixed_precision_leaves_what_it_trained(workspace, tmp_path):
     words = ["pretrain", "--recipe", "tinybert", "--teacher", "@pretrained"]
     words += ["--corpus", "@corpus.txt", *MIXED, *PLAIN]
-    words += sizes("model", 1, 32, 0.0)
-    words += settings(corpus__sequence_length=16, stages__0__epochs=1)
+    words += sizes("student", 1, 32, 0.0)
+    words += settings(corpus__sequence_length=16, epochs=1)
     workspace.make("pretrained")
     answer = command(workspace.words([*words, "--run-dir", tmp_path]))
     assert answer.status == 0, answer.err
@@ -210,7 +212,7 @@ def test_losses_of_a_run_are_those_of_the_authors_code(workspace, tmp_path):
                 *stage("intermediate_layer", 1, 1e-12, TRAIN_ROWS),
                 *stage("prediction_layer", 1, 1e-12, TRAIN_ROWS),
                 *settings(
-                    stages__0__objectives__hidden_state_mse__projection="null",
+                    **{f"{MSE}__projection": "null"},
                     data__sequence_length=WIDTH,
                 ),
             ]
@@ -257,17 +259,16 @@ def whole(workspace, tmp_path_factory):
             *("--corpus", folder / "corpus.txt", *ROWS, *PLAIN),
             *("--augment", made / "copies.tsv"),
             *("--augment-model", "@pretrained"),
-            *sizes("general.model", 2, 16, 0.0),
+            *sizes("steps.general.student", 2, 16, 0.0),
             *settings(
-                general__corpus__sequence_length=16,
-                general__corpus__held_out_every=20,
-                general__stages__0__epochs=2,
-                general__stages__0__learning_rate=1e-3,
-                general__jit_compile="false",
-                stages__0__epochs=1,
-                stages__1__epochs=1,
-                augmented__made_by__augmentation__num_copies=2,
-                augmented__made_by__augmentation__num_candidates=3,
+                steps__general__corpus__sequence_length=16,
+                steps__general__corpus__held_out_every=20,
+                steps__general__training__jit_compile="false",
+                **{f"{GENERAL}__epochs": 2, f"{GENERAL}__learning_rate": 1e-3},
+                stages__intermediate_layer__epochs=1,
+                stages__prediction_layer__epochs=1,
+                steps__augmented__num_copies=2,
+                steps__augmented__num_candidates=3,
             ),
             *more,
         ]
@@ -399,12 +400,12 @@ def test_verbs_take_tables_of_pairs(table, tmp_path):
     words += ["--student", "lightpaff_mass_6_4_layer", *PLAIN]
     words += ["--vocabulary-size", "290"]
     words += settings(
-        model__mass__encoder_num_layers=1,
-        model__mass__decoder_num_layers=1,
-        model__mass__hidden_dim=8,
-        model__mass__num_heads=2,
-        model__mass__intermediate_dim=12,
-        stages__0__epochs=1,
+        student__encoder_num_layers=1,
+        student__decoder_num_layers=1,
+        student__hidden_dim=8,
+        student__num_heads=2,
+        student__intermediate_dim=12,
+        epochs=1,
         corpus__sequence_length=64,
     )
     assert command(words).status == 0

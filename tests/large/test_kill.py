@@ -20,7 +20,7 @@ from kit.runs import RUNS, STEPS
 TIMES = ("time", "seconds", "date_saved", "own_digest")
 OF_THE_MOMENT = ("memory", "disk", "disk of the cache")  # of the doctor
 SECONDS = 900
-SAVING = ("--set", "checkpoint_minutes=0")
+SAVING = ("--set", "training.checkpoint_minutes=0")
 EAGER = (
     "-c",
     "import sys; from kit.adapter import command; from kit.helpers import "
@@ -116,7 +116,7 @@ def test_a_killed_run_ends_as_one_left_alone(
     if RUNS[name].models == STEPS:
         for step in STEPS[1:]:
             step = step.removesuffix("_run")
-            words += ["--set", f"{step}.checkpoint_minutes=0"]
+            words.append(f"steps.{step}.training.checkpoint_minutes=0")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     began = time.monotonic()
     finish(start(workspace, words, whole))

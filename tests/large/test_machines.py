@@ -25,7 +25,7 @@ sys.exit(answer.status)
 # Batches of 8, 8 and 3 rows.
 SMALL = (
     *("--smoke", "--set", "data.max_train_rows=19"),
-    *("--set", "stages.0.batch_size=8", "--set", "stages.0.keep_best=false"),
+    *("--batch-size", "8", "stages.fine_tuning.keep_best=false"),
 )
 
 

@@ -74,9 +74,7 @@ def test_a_run_is_made_again_from_its_file_alone(
     monkeypatch.chdir(tmp_path)
     shutil.copy(first / "config.json", "settings.json")
     with eager_steps():
-        workspace.run(
-            *("distill", "--config", "settings.json", "--run-dir", again)
-        )
+        workspace.run(*("distill", "settings.json", "--run-dir", again))
     assert_same_numbers(again, first)
     models = (adapter.load("classifier", run) for run in (first, again))
     for one, other in zip(

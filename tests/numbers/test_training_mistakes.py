@@ -165,7 +165,10 @@ MISTAKES = {
     "no head": (an_encoder_without_a_head, "head"),
     # Numbers.
     "seed": (lambda _: fine_tuning(training={"seed": -1}), "seed"),
-    "held out": (lambda _: Corpus(files=(), held_out_every=1), "held_out_every"),
+    "held out": (
+        lambda _: Corpus(files=(), held_out_every=1),
+        "held_out_every",
+    ),
 }
 
 

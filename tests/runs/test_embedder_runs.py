@@ -240,7 +240,7 @@ def test_a_narrow_student_learns_principal_components(narrow, workspace):
 
 
 def uncached(workspace, name, folder):
-    words = like(name, cache=None, has_control=True)
+    words = like(name, cache=None, control=True)
     run = distill(workspace, words, folder / "run")
     assert not (run / "teacher_cache").exists()
     expected, found = (
@@ -400,7 +400,7 @@ def test_own_queries_and_pairs_to_measure_on_are_left_out(workspace, tmp_path):
             data__scale=3,
             data__num_candidates=2,
             data__pair_length=PAIR_LENGTH,
-            jit_compile=False,
+            training__jit_compile=False,
         ),
     )
     saved = Saved(workspace, distill(workspace, words, tmp_path / "run"))
@@ -508,9 +508,6 @@ MISTAKES = {
     "not finite": lambda at, _: from_teacher(
         "sentence_embedding", at / "nan", student=RANDOM
     ),
-    "projection": lambda *_: like(
-        "sentence_embedding", student={**RANDOM, "hidden_dim": 64}
-    ),
     "'another'": lambda *_: like(
         "sentence_embedding", student__copy_from="another"
     ),
@@ -544,9 +541,9 @@ def test_the_doctor_writes_nothing(workspace, monkeypatch, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-SECOND, THIRD = (f"stages__distillation__objectives__{n}__loss" for n in (1, 2))
-PREFIXES = {f"{SECOND}__dimensions": [16, 8]}
-HEADS = {f"{THIRD}__num_relation_heads": 4}
+LOSS = "stages__distillation__objectives__{}__loss__{}"
+PREFIXES = {LOSS.format("matryoshka", "dimensions"): [16, 8]}
+HEADS = {LOSS.format("value_relations", "num_relation_heads"): 4}
 
 
 @pytest.mark.large
@@ -569,9 +566,9 @@ def test_variants_of_the_recipe_train(
 def test_a_given_tokenizer_or_a_checkpoint_with_its_own(workspace, tmp_path):
     place = str(workspace.make("multilingual") / "student")
     given = {"data__tokenizer": place}
-    own = {"student": {"checkpoint": place}}
+    own = {"data__tokenizer": None, "student": {"checkpoint": place}}
     for name, values in (("given", given), ("own", own)):
-        words = like("multilingual", data__vocabulary_size=None, **values)
+        words = like("multilingual", **values)
         run = distill(workspace, words, tmp_path / name)
         assert not (run / "tokenizer").exists()
         read = models.load_embedder(run / "student").tokenizer
@@ -582,7 +579,7 @@ def test_a_given_tokenizer_or_a_checkpoint_with_its_own(workspace, tmp_path):
 @pytest.mark.large
 def test_a_table_is_as_wide_as_a_narrow_teacher(workspace, tmp_path):
     static = {"dimensions": 256, "sif": None}
-    words = like("static_embedding", student__static=static, has_control=True)
+    words = like("static_embedding", student=static, control=True)
     saved = Saved(workspace, distill(workspace, words, tmp_path / "run"))
     start = token_table(saved.run / "control")
     assert start.shape[1] == TEACHER_WIDTH

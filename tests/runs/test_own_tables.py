@@ -19,7 +19,7 @@ HEADINGS = {
 }
 SPLITS = ("train", "dev", "test")
 LABELS = ("billing", "delivery", "other")
-PLAIN = settings(jit_compile="false", data__sequence_length=LENGTH)
+PLAIN = settings(training__jit_compile="false", data__sequence_length=LENGTH)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,7 +129,7 @@ def test_only_the_first_command_names_the_data(
         rows = rows_of(HEADINGS["reviews"], 40)
         for number, (text, label) in enumerate(rows):
             writer.writerow([number, text.replace(" ", "\n", 2), label])
-    epoch = ("stages.0.epochs=1", "jit_compile=false")
+    epoch = ("--epochs", "1", "training.jit_compile=false")
     dev = "dev: 10 % of my reviews.csv set aside, 3 examples"
     printed = said(
         *("train-teacher", "--train", table.name, "--text-column", "review"),

@@ -34,14 +34,14 @@ def test_labels_are_smoothed_in_training_alone(tmp_path):
             *("--languages", "en", "de"),
             *("--vocabulary-size", "290", "--run-dir", run),
             *("--student", "lightpaff_mass_6_4_layer"),
-            *settings(**{f"model__mass__{k}": v for k, v in SIZES.items()}),
+            *settings(**{f"student__{k}": v for k, v in SIZES.items()}),
             *settings(
-                model__mass__dropout=0.0,
+                student__dropout=0.0,
                 corpus__sequence_length=32,
-                jit_compile="false",
-                stages__0__epochs=1,
-                stages__0__learning_rate=1e-12,
-                stages__0__label_smoothing=share,
+                training__jit_compile="false",
+                epochs=1,
+                learning_rate=1e-12,
+                stages__fine_tuning__label_smoothing=share,
             ),
         )
         answer = command(words)

@@ -150,12 +150,12 @@ def transfer(workspace, own_data):
         *("--unlabeled-per-labeled", PER_LABELED, "--control"),
         *stage("prediction_layer", epochs=1),
         *settings(
-            jit_compile="false",
+            training__jit_compile="false",
             data__sequence_length=LENGTH,
-            student__bilstm__units=4,
-            student__bilstm__embedding_dim=6,
-            student__bilstm__intermediate_dim=8,
-            student__bilstm__word_vectors=vectors,
+            student__units=4,
+            student__embedding_dim=6,
+            student__intermediate_dim=8,
+            student__word_vectors=vectors,
         ),
         *("--run-dir", run),
     ]

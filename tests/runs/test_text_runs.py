@@ -316,7 +316,7 @@ def test_students_with_and_without_a_teacher_begin_with_the_same_weights(
     common = (
         *("pretrain", "--corpus", "@corpus.txt", *PLAIN),
         *("--student", "lightpaff_gpt2_4_layer_en"),
-        *sizes("model", 1, 16, 0.0),
+        *sizes("student", 1, 16, 0.0),
         *settings(corpus__sequence_length=32, corpus__held_out_every=40),
         # Too small a rate to change a float32.
         *stage("pretraining", 1, 1e-30, 64),
@@ -352,7 +352,7 @@ def test_a_sweep_on_text_is_by_held_out_perplexity(workspace, tmp_path, eager):
     words = (
         *("sweep", "lightpaff", "--teacher", "@pretrained"),
         *("--student", "@pretrained", "--corpus", "@corpus.txt", *PLAIN),
-        *settings(stages__0__epochs=1, corpus__sequence_length=LENGTH),
+        *settings(epochs=1, corpus__sequence_length=LENGTH),
         *settings(corpus__held_out_every=10),
         *("--over", "soft_label_weight=0.0,1.0"),
         *("--curves", curves, "--run-dir", sweep),
@@ -368,6 +368,8 @@ def test_a_sweep_on_text_is_by_held_out_perplexity(workspace, tmp_path, eager):
         metrics = finished["best"]["student"]["metrics"]
         assert metrics["perplexity"] == trial["perplexity"]
         config = json.loads((sweep / trial["run"] / "config.json").read_text())
-        weights = [one["soft_label_weight"] for one in config["stages"]]
+        weights = [
+            one["soft_label_weight"] for one in config["stages"].values()
+        ]
         assert weights == list(trial["values"].values())
     assert "soft_label_weight" in curves.read_text()

@@ -4,12 +4,6 @@ import types
 
 import numpy as np
 import pytest
-<<<<<<< HEAD
-||||||| a4cf65da
-from kdkit.training.answers import find_differences, summarize
-=======
-from kdkit.runs.answers import find_differences, summarize
->>>>>>> runs52
 
 from kdkit import tasks
 from kdkit.data import Examples
