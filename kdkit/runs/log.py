@@ -96,8 +96,9 @@ def reports_finished(run: Run, needs_models: bool = True) -> bool:
 def log_start(config) -> None:
     """Logs that a student starts from its fine-tuned teacher, and why."""
     plan = getattr(RECIPES.get(config.recipe), "student", None)
-    copied = getattr(config.student, "copy_from", None)
-    if copied == "teacher" and getattr(plan, "source", copied) != copied:
+    is_copied = getattr(config.student, "copy_from", None) == "teacher"
+    is_given = config.kind == "task" and not config.steps
+    if is_given and is_copied and getattr(plan, "source", "") == "pretrained":
         _log.info(
             "The checkpoint that the teacher was fine-tuned from is not "
             "recorded. The student starts from the layers and the head of the "
