@@ -42,7 +42,7 @@ _DEFINED_IN = {
     "EmbedderConfig": "kdkit.config.runs",
     "Objective": "kdkit.distillation",
     "Run": "kdkit.runs.directory",
-    "StudentCheckpoint": "kdkit.training",
+    "StudentCheckpoint": "kdkit.training.student_checkpoint",
     "TaskConfig": "kdkit.config.runs",
     "TextConfig": "kdkit.config.runs",
     "distill": "kdkit.runs.calls",

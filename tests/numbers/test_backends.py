@@ -24,7 +24,7 @@ from kit.helpers import (
 from kdkit import Objective, export, losses
 from kdkit.recipes import RECIPES
 from kdkit.taps import TEACHER_OUTPUTS, tapped
-from kdkit.training import run_on_arrays
+from kdkit.training.arrays import run_on_arrays
 
 other_backend = pytest.mark.skipif(
     BACKEND == "tensorflow", reason="compares another backend with TensorFlow"
