@@ -31,6 +31,7 @@ __all__ = [
     "recipes",
     "reporting",
     "run",
+    "run_on_arrays",
     "taps",
     "tasks",
     "training",
@@ -49,6 +50,7 @@ _DEFINED_IN = {
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
     "run": "kdkit.runs.run",
+    "run_on_arrays": "kdkit.training.arrays",
 }
 
 
