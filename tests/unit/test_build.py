@@ -75,7 +75,7 @@ def test_what_was_resolved_is_named_by_its_path():
 @pytest.mark.parametrize(
     ("kind", "fields", "expected"),
     [
-        (TaskKind, {"num_layers": 3}, (1, 4, 6)),
+        (TaskKind, {"num_layers": 3}, (1, 3, 6)),
         (TaskKind, {"rule": "first"}, (1, 2, 3)),
         (EmbedderKind, {"num_layers": 2}, (1, 6)),
         (EmbedderKind, {"num_layers": 1}, (6,)),  # whose states are pooled
