@@ -22,11 +22,14 @@ example:
 
 import contextlib
 import dataclasses
+import itertools
 import json
+import logging
 import os
 import pathlib
 import sys
 
+import numpy as np
 from rich.console import Console
 
 from kdkit.cli.loading import load_tensorflow
@@ -125,12 +128,17 @@ JSON_EXTRAS = (  # only if they were set or measured
     "sentences_per_second",
 )
 TEXT = 512  # tokens per text, as in LightPAFF's table 4
+# Texts for --end-to-end: different ones, so that no cache helps.
+NUM_TEXTS = 64
+NUM_WORDS = 16  # in a generated text; SST-2's dev split has 19 on average
+SEED = 0
+
+_log = logging.getLogger(__name__)
 
 
 def benchmark_files(options) -> None:
     """Measures files in turn, and then prints one line of JSON."""
     from kdkit import export
-    from kdkit.cli.end_to_end import pipeline
     from kdkit.cli.models import locate
     from kdkit.reporting.cards import CARD, write_card
 
@@ -176,7 +184,7 @@ def benchmark_files(options) -> None:
     else:
         if options.end_to_end:
             settings["pipelines"] = [
-                pipeline(place, options.tokenizer) for place in places
+                _pipeline(place, options.tokenizer) for place in places
             ]
         reports = export.measure_latencies(files, **settings)
     Console().print(_table(reports).terminal())
@@ -289,3 +297,47 @@ def _table(reports):
 def _work(report):
     """The work of a timed call: its settings, and one sequence or one token."""
     return Setting.of(report), report.reads_tokens
+
+
+def _pipeline(place, tokenizer):
+    """A pipeline for `kdkit.export.measure_latencies`."""
+    from kdkit.cli.models import file_tokenizer
+
+    loaded = file_tokenizer(place, tokenizer)
+    texts, encode = _texts(place, loaded)
+
+    def make(file, batch_size, sequence_length):
+        starts = itertools.cycle(range(0, len(texts), batch_size))
+
+        def classify():
+            first = next(starts)
+            rows = (first + np.arange(batch_size)) % len(texts)
+            encoded = encode(texts.take(rows), loaded, sequence_length)
+            batch = encoded.inputs(np.arange(batch_size), sequence_length)
+            return file(batch).argmax(axis=-1)
+
+        return classify
+
+    return make
+
+
+def _texts(place, tokenizer):
+    """Texts of the run's dev split, or generated ones, and `encode`."""
+    from kdkit import data
+    from kdkit.cli.models import task_of
+
+    if place.task_data is not None:
+        with contextlib.suppress(OSError, UsageError):  # missing files
+            task, data_dir = task_of(place.task_data)
+            texts = task.load("dev", data_dir)
+            chosen = range(min(NUM_TEXTS, len(texts)))
+            return texts.take(chosen), task.encode
+    _log.info(
+        f"Generated texts of {NUM_WORDS} words for {place.path}: its data is "
+        "unknown or missing."
+    )
+    rng = np.random.default_rng(SEED)
+    ids = rng.integers(tokenizer.vocabulary_size(), size=NUM_TEXTS * NUM_WORDS)
+    words = [str(tokenizer.id_to_token(int(number))) for number in ids]
+    texts = [" ".join(words[at::NUM_TEXTS]) for at in range(NUM_TEXTS)]
+    return data.Examples((texts,)), data.encode

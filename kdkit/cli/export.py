@@ -70,7 +70,7 @@ from kdkit.cli.verb_flags import (
     switch,
 )
 from kdkit.io.disk import disk_problem
-from kdkit.io.files import digest
+from kdkit.io.files import digest, folder_beside
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs.events import Export
@@ -213,8 +213,8 @@ def _write_card(place, exporter, reports, license):
 
 def _format_arguments(exporter, read, options):
     """The arguments of `export` that only some formats have."""
+    from kdkit import export
     from kdkit.cli import mediapipe
-    from kdkit.cli.bundle import string_inputs
 
     found = {
         "tokenizer": read.tokenizer,
@@ -226,7 +226,12 @@ def _format_arguments(exporter, read, options):
     if options.strings:
         if "strings" not in exporter.options:
             reject_given(options, ("strings",), f"by {exporter.title}")
-        found["strings"] = string_inputs(read.opened)
+        found["strings"] = export.TextInputs(
+            read.opened.tokenizer,
+            read.opened.sequence_length,
+            read.opened.task.num_texts,
+            read.opened.task.kind.output_function,
+        )
     return {
         **mediapipe.arguments(read, options.logits),
         **{name: found[name] for name in exporter.options if name in found},
@@ -255,30 +260,46 @@ def _write(exporter, read, precision, path, options):
 def _export_bundle(place, options):
     """Writes an app bundle."""
     from kdkit import export
-    from kdkit.cli.bundle import bundle_path, with_precision, write_bundle
     from kdkit.cli.exported_models import read_model
 
-    directory = _output_directory(place, options)
-    path = bundle_path(place, options, directory)
+    path = _output_directory(place, options)
+    if options.output is None:
+        path /= f"{place.label}-bundle"
     exporter = export.get_exporter(options.format)
-    options = with_precision(options)
+    # int8 needs no calibration data.
+    precisions = [*dict.fromkeys(options.precision or ["int8"])]
+    options = argparse.Namespace(**vars(options) | {"precision": precisions})
     read = read_model(place, exporter, options)
-    written = write_bundle(
-        path,
-        read.opened,
-        read.noted.get("split"),
-        {
-            exporter.file_name(place.label, precision): precision
-            for precision in options.precision
-        },
-        lambda precision, file: _write(
-            exporter, read, precision, file, options
-        ),
-        options.overwrite,
-    )
-    for report, measured in written:
+    split = read.noted.get("split")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_beside(path) as folder:
+        files = [
+            folder / exporter.file_name(place.label, one) for one in precisions
+        ]
+        written = [
+            _write(exporter, read, one, file, options)
+            for one, file in zip(precisions, files, strict=True)
+        ]
+        bundle = export.to_bundle(
+            files,
+            path,
+            read.opened.task,
+            read.opened.tokenizer,
+            None if split is None else read.opened.read(split),
+            {
+                file.name: measured["metrics"]
+                for file, (_, measured) in zip(files, written, strict=True)
+            },
+            options.overwrite,
+        )
+    names = [file.name for file in bundle.files]
+    print(f"{path}: {', '.join(names)} and {export.MANIFEST}.", flush=True)
+    reports = [
+        dataclasses.replace(report, file=str(path / file.name))
+        for file, (report, _) in zip(files, written, strict=True)
+    ]
+    for report, (_, measured) in zip(reports, written, strict=True):
         _note(place, report, **measured, **read.noted)
-    reports = [report for report, _ in written]
     if read.mediapipe is not None:
         read.mediapipe.report(reports[0].file)
     _write_card(place, exporter, reports, options.license)

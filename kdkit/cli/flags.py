@@ -2,12 +2,11 @@
 
 import argparse
 import dataclasses
-import functools
-import inspect
 import pathlib
 import re
 import typing
 
+from kdkit.cli.verb_flags import VerbParser, flag, flag_name
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions, fields_of, kinds_in
 from kdkit.config.layers import config_of, kind_of, named_by
@@ -54,48 +53,9 @@ HELP = {
     "data.scored.table.text_columns": "Its two columns with texts.",
     "data.scored.table.label_column": "Its column with the scores.",
 }
-MANY = (
-    "only_stages",
-    "general_text.files",
-    "general_text.held_out",
-    "general_text.languages",
-)
-SWITCHES = (
-    "control",
-    "sequential",
-    "data.table.regression",
-    "corpus.one_document",
-)
 TITLES = {"general_text": "corpus"}
 FIELDS = "[options] [field.path=value ...]  (fields: kdkit init RECIPE)"
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser of the flags that are no fields, whose errors are kdkit's."""
-
-    def __init__(self, verb, text, options, more=""):
-        about, *example = inspect.cleandoc(text).partition("example:\n")
-        super().__init__(
-            f"kdkit {verb}",
-            usage=" ".join(f"kdkit {verb} {more}".split()),
-            description=about.strip(),
-            epilog="".join(example),
-            formatter_class=functools.partial(
-                argparse.RawDescriptionHelpFormatter,
-                max_help_position=26,
-                width=80,
-            ),
-        )
-        for flag, details in options.items():
-            details = {"metavar": flag.split("_")[-1].upper(), **details}
-            if "action" in details:
-                del details["metavar"]
-            self.add_argument(f"--{flag.replace('_', '-')}", **details)
-
-    def error(self, message):
-        """Raises a mistake, which `main` prints."""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
 
 
 def field_at(kind, path: str):
@@ -112,11 +72,11 @@ def field_at(kind, path: str):
     return next((one for one in found if one[0] is not None), (None, ""))
 
 
-def add_flags(parser: Parser, about: str) -> None:
+def add_flags(parser: VerbParser, about: str) -> None:
     """Adds the flags of a run, in groups by the first part of their field.
 
     Args:
-        parser: `Parser`.
+        parser: `VerbParser`.
         about: string, a key of `NAMES`.
     """
     kind, groups = KINDS.get(about, EmbedderConfig), {}
@@ -125,24 +85,22 @@ def add_flags(parser: Parser, about: str) -> None:
         title = TITLES.get(title, title)
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
-        annotation, text = field_at(kind, path)
+        _, text = field_at(kind, path)
+        annotation, _ = field_at(kind, path.replace("general_text", "corpus"))
         how = {"metavar": _metavar(annotation, name)}
-        if path in SWITCHES:
+        if annotation is bool:
             how = {"action": "store_const", "const": True}
-        elif path in MANY or _is_many(annotation):
+        elif path == "only_stages" or _is_many(annotation):
             how["nargs"] = "+"
         text = text or HELP.get(path, "")
-        groups[title].add_argument(
-            f"--{name.replace('_', '-')}",
-            default=argparse.SUPPRESS,
-            help=text.replace("%", "%%"),
-            **how,
-        )
+        details = flag(text, default=argparse.SUPPRESS, **how)
+        groups[title].add_argument(flag_name(name), **details)
 
 
 def _metavar(annotation, name):
     """A word for a flag's value."""
     found = "" if "Literal" in str(annotation) else str(annotation)
+    found = "int" if name == "vocabulary_size" else found
     words = {
         "is_model=True": "MODEL",
         "is_model=False": "FILE",
@@ -226,7 +184,7 @@ def asked(
         title = source or "RECIPE|FILE"
         if source is not None:
             about = kind_of(named_by(source) | tree)
-    parser = Parser(verb, text, options, f"{title} {FIELDS}")
+    parser = VerbParser(verb, text, {}, {"": options}, f"{title} {FIELDS}")
     if about is None:
         found, _ = parser.parse_known_args(words)
         given, mistakes = {}, ["Missing: RECIPE or FILE. See kdkit list."]
@@ -234,7 +192,7 @@ def asked(
         add_flags(parser, about)
         given, found, mistakes = _parsed(parser, words, about)
     missing = [name for name in needs if getattr(found, name) is None]
-    mistakes += [f"Missing: --{one.replace('_', '-')}." for one in missing]
+    mistakes += [f"Missing: {flag_name(one)}." for one in missing]
     named = given.pop("recipe", SOURCES.get(about))
     return Asked(source or named, merged(tree, given), found, mistakes)
 
@@ -270,7 +228,7 @@ def _parsed(parser, words, about):
         path, text = one.split("=", 1)
         put(tree, path, parse_value(text))
     known = [*vars(parser.parse_args([])), *NAMES[about]]
-    flags = [f"--{name.replace('_', '-')}" for name in known]
+    flags = [*map(flag_name, known)]
     mistakes = [
         str(unknown("option", one.partition("=")[0], flags))
         if one.startswith("--")

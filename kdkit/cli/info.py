@@ -7,8 +7,8 @@ import pathlib
 import re
 import textwrap
 
-from kdkit.cli.flags import Parser
 from kdkit.cli.loading import load_tensorflow
+from kdkit.cli.verb_flags import VerbParser
 from kdkit.config.fields import Strict, descriptions
 from kdkit.config.layers import config_of, kind_of
 from kdkit.config.runs import schema
@@ -346,7 +346,8 @@ def demo(words):
 def _options(verb, function, words, options=None, value=None):
     """The options in a verb's words."""
     more = f"{value or ''} [options]" if options else ""
-    parser = Parser(verb, function.__doc__, options or {}, more)
+    about = function.__doc__
+    parser = VerbParser(verb, about, {}, {"": options or {}}, more)
     if value is not None:
         parser.add_argument(value.lower(), nargs="?", metavar=value)
     found = parser.parse_args(words)

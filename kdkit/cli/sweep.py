@@ -221,6 +221,11 @@ def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
         if not config.corpus.held_out:
             names += MEASURED_OF_FILES
     for field, values in axes.items():
+        if field in ("recipe", "parity", "kind"):
+            raise UsageError(
+                f"{field} names the stages and does not change them. Make a "
+                "sweep for each value."
+            )
         if any(f"{field}.".startswith(f"{name}.") for name in names):
             raise UsageError(
                 f"{field} decides what is measured, so the trials could not be "

@@ -1,6 +1,8 @@
 """Flags that several verbs share, and the parser that verbs have."""
 
 import argparse
+import functools
+import inspect
 import re
 
 from kdkit.errors import UsageError, unknown
@@ -19,26 +21,34 @@ class VerbParser(argparse.ArgumentParser):
         values: dict from the name of a value without a flag to its details,
             with a `metavar`.
         groups: dict from a title to a dict from a name to a flag's details.
+        more: string. What may follow in the words. Defaults to `[options]`.
     """
 
-    def __init__(self, verb: str, text: str, values: dict, groups: dict):
-        about, *example = text.strip().partition("example:\n")
+    def __init__(
+        self, verb, text, values: dict, groups: dict, more="[options]"
+    ):
+        about, *example = inspect.cleandoc(text).partition("example:\n")
         names = [details["metavar"] for details in values.values()]
         super().__init__(
             f"kdkit {verb}",
-            usage=" ".join(["kdkit", verb, *names, "[options]"]),
-            description=about,
+            usage=" ".join(filter(None, ["kdkit", verb, *names, more.strip()])),
+            description=about.strip(),
             epilog="".join(example),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=functools.partial(
+                argparse.RawDescriptionHelpFormatter,
+                max_help_position=26,
+                width=80,
+            ),
         )
         for name, details in values.items():
             self.add_argument(name, **details)
-        self.flags = []
         for title, flags in groups.items():
-            group = self.add_argument_group(title)
+            group = self.add_argument_group(title) if title else self
             for name, details in flags.items():
-                self.flags.append(_flag(name))
-                group.add_argument(_flag(name), **details)
+                if not details.keys() & {"action", "choices"}:
+                    word = name.rpartition("_")[2].upper()
+                    details = {"metavar": word, **details}
+                group.add_argument(flag_name(name), **details)
 
     def error(self, message):
         """Raises a mistake, which `main` prints."""
@@ -51,7 +61,8 @@ class VerbParser(argparse.ArgumentParser):
         """Returns the options in words."""
         options, others = self.parse_known_args(words, namespace)
         if others:
-            raise unknown("option", others[0], self.flags)
+            known = map(flag_name, vars(options))
+            raise unknown("option", others[0], known)
         return options
 
 
@@ -256,16 +267,16 @@ LICENSED = flag(
 
 def require(options, *names) -> None:
     """Requires options that a model needs."""
-    missing = [_flag(name) for name in names if getattr(options, name) is None]
+    missing = [name for name in names if getattr(options, name) is None]
     if missing:
-        raise UsageError(f"Missing: {', '.join(missing)}.")
+        raise UsageError(f"Missing: {', '.join(map(flag_name, missing))}.")
 
 
 def reject_given(options, names, where: str) -> None:
     """Refuses an option that would be silently ignored, by its name."""
     given = [name for name in names if getattr(options, name, None)]
     if given:
-        raise unread(_flag(given[0]), where)
+        raise unread(flag_name(given[0]), where)
 
 
 def unread(label: str, where: str) -> UsageError:
@@ -273,5 +284,5 @@ def unread(label: str, where: str) -> UsageError:
     return UsageError(f"{label} is not read {where}.")
 
 
-def _flag(name):
+def flag_name(name):
     return f"--{name.replace('_', '-')}"

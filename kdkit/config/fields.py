@@ -118,6 +118,7 @@ class Input:
 ModelPath = Annotated[str, Input(is_model=True), AfterValidator(absolute)]
 InputFile = Annotated[str, Input(is_model=False), AfterValidator(absolute)]
 NewFile = Annotated[str, Input(is_model=False), AfterValidator(located)]
+Folder = Annotated[str, AfterValidator(located)]
 InputFiles = Annotated[tuple[InputFile, ...], BeforeValidator(listed)]
 ModelPaths = Annotated[tuple[ModelPath, ...], BeforeValidator(listed)]
 Strings = Annotated[tuple[str, ...], BeforeValidator(listed)]

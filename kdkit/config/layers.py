@@ -20,7 +20,7 @@ from kdkit.config.model import kind_of_student
 from kdkit.config.parts import TEXT, short_names, student_named, task_named
 from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.config.smoke import smoke_layer
-from kdkit.config.task_layer import task_layer
+from kdkit.config.task_layer import DATA, TEACHER, task_layer
 from kdkit.config.text_layers import chain_layer, text_layer
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import RECIPES
@@ -58,9 +58,7 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         tree = {name: given[name] for name in given if name not in NOTED}
         tree["student"] = student_named(tree, None)
     else:
-        if smoke:
-            given = _over(smoke_layer(given["recipe"], given), given)
-        tree = LAYERS[kind_of(given)](given)
+        tree = _with_recipe(given, smoke)
     tree = short_names(tree)
     strategy = tree.get("training", {}).get("strategy")
     for step in tree.get("steps", {}).values() if strategy else ():
@@ -68,6 +66,29 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
             same = {"strategy": strategy}
             step["training"] = same | step.get("training", {})
     return _validated(ADAPTER.validate_python, tree, AnyRun)
+
+
+def _with_recipe(given, smoke=False):
+    """What is given over a recipe's layer, also in steps that name a recipe.
+
+    Steps on a task have the data of the run, unless they name other data.
+    """
+    if smoke:
+        given = _over(smoke_layer(given["recipe"], given), given)
+    about, data = kind_of(given), given.get("data", {})
+    data = data if about == "task" else {}
+
+    def whole(step):
+        if step.get("kind") == "augmentation":
+            same = {one: data[one] for one in DATA if one in data}
+            return merged({"data": same}, step)
+        if step.get("recipe") == TEACHER:
+            step = merged({"data": data}, step)
+        return _with_recipe(step) if "recipe" in step else step
+
+    steps = given.get("steps", {})
+    given["steps"] = {name: whole(step) for name, step in steps.items()}
+    return short_names(LAYERS[about](given))
 
 
 def _over(layer, given):

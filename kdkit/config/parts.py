@@ -33,6 +33,11 @@ def stages_named(stages, given: dict) -> dict:
         is_new = "learning_rate" in named.get(name, {})
         if name not in known and not is_new:
             raise unknown("stage", name, known)
+    given["stages"] = {
+        name: one
+        for name, one in named.items()
+        if name in wanted or name not in known
+    }
     return {name: known[name] for name in known if name in wanted}
 
 

@@ -20,7 +20,7 @@ from kdkit.config.data import (
     Translations,
     Unlabeled,
 )
-from kdkit.config.fields import ModelPath, ModelPaths, Strict
+from kdkit.config.fields import Folder, ModelPath, ModelPaths, Strict
 from kdkit.config.model import Sizes, Student
 from kdkit.errors import unknown
 from kdkit.models.sizes import POOLINGS
@@ -64,7 +64,7 @@ class Run(Strict):
     training: Training = Training()
     steps: dict[Name, "Step"] = Field(default_factory=dict)
     """The runs before this one, in NAME_run/ or run_dir."""
-    run_dir: str | None = None
+    run_dir: Folder | None = None
     """Of a step: its directory, in place of NAME_run/."""
     requested: dict = Field(default_factory=dict)
     """Fields as they were asked for, before auto and rules were resolved."""

@@ -2,6 +2,7 @@
 
 from kdkit.config.model import student_of
 from kdkit.data import GENERATED_LANGUAGES
+from kdkit.errors import UsageError
 from kdkit.models import PRESETS, BilstmConfig
 from kdkit.recipes import RECIPES, TokenVectors, pretraining
 from kdkit.recipes.quantization import NAME as QUANTIZATION
@@ -111,6 +112,11 @@ def smoke_layer(name: str, given: dict) -> dict:
     """Returns the layer of a recipe, `"pretraining"` or a teacher."""
     if name == pretraining.STAGES[0].name:
         return pretrained()
+    if given.get("kind") == "text":
+        raise UsageError(
+            f"Smoke runs on text have no recipe. Received: {name}. Run kdkit "
+            f"distill {name} --smoke."
+        )
     if given.get("teacher") == []:
         return teacher()
     recipe, parity = RECIPES[name], given.get("parity")

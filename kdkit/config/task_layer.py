@@ -20,6 +20,7 @@ from kdkit.recipes.tinybert import copies_for
 from kdkit.settings import merged
 
 TEACHER = "fine_tuning"  # the recipe of teachers
+DATA = ("task", "data_dir", "table")  # what examples there are
 # Updates that a stage on a small table has: docs/measured/small_tables.md.
 LEAST_UPDATES = 1000
 
@@ -100,10 +101,10 @@ def _name_pretrained(given, learns, saved, teacher):
 def _with_augmented(tree):
     """A tree with the step that makes a missing file of copies."""
     parity = "tinybert" if tree.get("parity") == "tinybert" else None
-    data, named = tree["data"], ("task", "data_dir", "table")
+    data = tree["data"]
     step = {
         "kind": "augmentation",
-        "data": {name: data[name] for name in named if name in data},
+        "data": {name: data[name] for name in DATA if name in data},
         "model": tree.pop("augment_model"),
         "word_vectors": tree.pop("augment_vectors", None),
         "parity": parity,

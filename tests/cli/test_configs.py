@@ -203,6 +203,13 @@ def test_words_are_fields(words, values):
     assert {path: at(config, path) for path in values} == values
 
 
+@pytest.mark.parametrize("more", [NEW, ("--smoke",)])
+def test_only_the_stages_that_are_named_are_run(more):
+    words = ("--stages", "quantization", "--quantize", "int4", *more)
+    (stage,) = made("distill", "tinybert", *words).stages
+    assert (stage.name, stage.quantize) == ("quantization", "int4")
+
+
 def test_places_of_files_are_absolute(folder):
     config = made(
         "distill", "pkd", *NEW, "--cache", "c", "--unlabeled", "a.txt"
@@ -270,6 +277,26 @@ def test_an_encoder_makes_the_teacher_and_what_it_needs(folder):
     vanilla = made("distill", "vanilla_kd", *words[:4])
     assert list(vanilla.steps) == ["teacher"]
     assert vanilla.student.copy_from == "pretrained"
+
+
+def test_a_file_has_the_runs_before_a_run(folder):
+    (folder / "my.toml").write_text(
+        'recipe = "tinybert"\nteacher = "run:teacher"\n'
+        'data.task = "cola"\naugmented.file = "more.tsv"\n'
+        '[steps.teacher]\nrecipe = "fine_tuning"\nrun_dir = "t"\n'
+        'student.checkpoint = "bert_base_en_uncased"\nepochs = 2\n'
+        '[steps.augmented]\nkind = "augmentation"\nmodel = "m"\n'
+    )
+    config = made("distill", "my.toml")
+    teacher, augmented = config.steps.values()
+    assert (teacher.data, teacher.run_dir) == (config.data, str(folder / "t"))
+    assert (teacher.stages[0].epochs, teacher.stages[0].name) == (
+        2,
+        "fine_tuning",
+    )
+    assert augmented.data.task == "cola"
+    with pytest.raises(UsageError, match="field of teacher 'epoch'"):
+        made("distill", "my.toml", "steps.teacher.epoch=3")
 
 
 def test_general_distillation_is_a_step(folder):
@@ -443,6 +470,7 @@ def test_tables_are_completed_from_the_files(folder):
         ("distill sentence_embedding --smoke --corpus a.txt", "'--corpus'"),
         ("distill multilingual --smoke cache=null", "read other tokens"),
         ("distill pkd --smoke --seed nothing", "training.seed: "),
+        ("pretrain --recipe tinybert --smoke", "have no recipe"),
         (
             "distill pkd --smoke stages.fine_tuning.batch_tokens=9",
             "batch_tokens is not read: set batch_size",
@@ -484,8 +512,8 @@ SIZES = '{"num_layers":1,"hidden_dim":8,"num_heads":2,"intermediate_dim":8,'
         ),
         ("reranker_to_embedder cache=null", "read other tokens"),
         (
-            "multilingual stages.distillation.objectives.hidden_state_cosine.tap="
-            "hidden_states",
+            "multilingual stages.distillation.objectives.hidden_state_cosine."
+            "tap=hidden_states",
             "only vectors are compared",
         ),
         ('multilingual student={"checkpoint":"a"}', "is the checkpoint's"),

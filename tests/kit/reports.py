@@ -51,6 +51,12 @@ def config(base="distill", **fields):
     return ADAPTER.validate_python(tree | fields)
 
 
+def own_table(name):
+    """The data of a task of one's own, whose name may be anything."""
+    columns = {"text_columns": ["text"], "label_column": "label"}
+    return {"task": name, "table": {"train": "own.csv", **columns}}
+
+
 class RunWriter:
     """Writes one run directory, event by event."""
 

@@ -275,6 +275,7 @@ MISTAKES = [
     (("ablate", *PKD, "--over", "layer_map", "--arms", "bottom"), "skip"),
     (("sweep", *PKD, "--over", "learning_rte=1,2"), "learning_rate"),
     (("sweep", *TINYBERT, "--over", "epochs=1,2"), "prediction_layer"),
+    (("sweep", *PKD, "--over", "recipe=pkd,vanilla_kd"), "recipe"),
     *(
         (("sweep", *PKD, "--over", f"{field}=a,b"), field)
         for field in ("data.task", "data.data_dir", "data.dev_split")

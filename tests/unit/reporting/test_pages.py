@@ -6,7 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 
-from kit.reports import page
+from kit.reports import own_table, page
 
 from kdkit.reporting import render_report, write_report
 
@@ -69,7 +69,7 @@ def test_report_escapes_what_it_is_given(make_run):
     run = make_run(
         "run",
         recipe=attack,
-        data={"task": attack},
+        data=own_table(attack),
         teacher=[attack],
         provenance={"command": attack, "commit": attack},
     )

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 from kit.adapter import command
-from kit.reports import config, page, svg_texts, table
+from kit.reports import config, own_table, page, svg_texts, table
 
 from kdkit.reporting import (
     group_by_seed,
@@ -155,7 +155,7 @@ def test_another_order_of_stages_is_another_run(order, groups, make_run):
 
 
 def test_results_hold_no_markup_of_names(make_run):
-    run = make_run("run", recipe="a|b", data={"task": "<script>"})
+    run = make_run("run", recipe="a|b", data=own_table("<script>"))
     assert "### run: a\\|b on &lt;script&gt;" in markdown_tables([run.records])
 
 

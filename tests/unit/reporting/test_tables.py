@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from kit.reports import page, table
+from kit.reports import own_table, page, table
 from rich.console import Console
 
 from kdkit.reporting import print_report, verdict
@@ -221,5 +221,5 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
 
 
 def test_terminal_report_takes_no_name_for_markup(make_run):
-    run = make_run("run", recipe="[red]", data={"task": "[/red]"})
+    run = make_run("run", recipe="[red]", data=own_table("[/red]"))
     assert printed(run.records).startswith("[red] on [/red] ")
