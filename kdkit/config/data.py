@@ -199,11 +199,6 @@ class Sentences(Lines):
     spans: data.SpanMasking = data.SpanMasking()
     """How spans are hidden."""
 
-    @property
-    def different_languages(self) -> tuple[str, ...]:
-        """The languages in their order, each once."""
-        return tuple(dict.fromkeys(self.languages))
-
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the sentences to measure on, or the sentences to train on."""
         for _, texts in self.parts(held_out):

@@ -23,7 +23,7 @@ class Layers(Strict):
 
     copy_from: Literal["teacher", "pretrained"] | ModelPath
     """The teacher, the encoder before fine-tuning, or a place."""
-    rule: Literal["first", "last", "spread"] = "spread"
+    rule: Literal["first", "spread"] = "spread"
     """Which layers are copied."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of the encoder's layers, without num_layers."""

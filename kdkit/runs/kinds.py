@@ -41,6 +41,11 @@ TOKENIZER = "tokenizer"  # the folder of a trained one in a run
 class Kind:
     """A kind of run.
 
+    A subclass defines `teacher(place)` and `load(place)`, which return a
+    `LoadedModel`; `head(backbone)`, the model to train; `source()`, the data;
+    and what is saved with the model, `saved(model)`, and `texts()`, on which
+    its saved tokenizer is tried.
+
     Attributes:
         teachers: list of `LoadedModel`.
         compared: list of the teachers' models, as objectives compare them.

@@ -6,7 +6,10 @@ import pytest
 import tensorflow as tf
 
 from kdkit.config.layers import config_of
+from kdkit.config.model import Layers
 from kdkit.runs.build import compiled, resolved, with_enough_updates
+from kdkit.runs.embedders import EmbedderKind
+from kdkit.runs.kinds import TaskKind
 
 CONFIG = config_of("tinybert", {}, smoke=True)
 
@@ -67,3 +70,17 @@ def test_what_was_resolved_is_named_by_its_path():
         "stages.prediction_layer.least_updates": (0, 7),
         "student.num_layers": (2, 5),
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "expected"),
+    [
+        (TaskKind, {"num_layers": 3}, (1, 3, 6)),
+        (TaskKind, {"rule": "first"}, (1, 2, 3)),
+        (EmbedderKind, {"num_layers": 2}, (1, 6)),
+        (EmbedderKind, {"num_layers": 1}, (6,)),  # whose states are pooled
+    ],
+)
+def test_a_rule_chooses_layers(kind, fields, expected):
+    student = Layers(copy_from="teacher", **fields)
+    assert object.__new__(kind).choose(student, 6) == expected
