@@ -51,8 +51,6 @@ from kdkit.cli.verb_flags import (
     VerbParser,
     flag,
 )
-from kdkit.reporting.notes import what_is_hidden
-from kdkit.reporting.summary import HELP
 
 
 def parser() -> VerbParser:
@@ -94,6 +92,8 @@ def run(words):
 
     from kdkit.cli.embedder_evaluation import overlap_in_words, reading_in_words
     from kdkit.cli.measuring import measure_and_note
+    from kdkit.reporting.notes import what_is_hidden
+    from kdkit.reporting.summary import HELP
 
     result = measure_and_note(options)
     hidden = what_is_hidden(result.get("masking"), result.get("spans"))
