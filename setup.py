@@ -51,6 +51,7 @@ TESTS_REQUIRE = [
     *QUANTIZATION_REQUIRE,
     "pytest>=8.2",  # reads names of files from a file
     "hypothesis>=6.130",  # properties that hold for drawn examples
+    "jsonschema>=4.23",  # configs against the schema of kdkit init
     "pandas>=2.2",  # columns and data frames that users pass
     "mediapipe>=0.10.30",  # opens LiteRT files as an Android app does
     "pytest-xdist>=3.6",  # test files side by side on two cores

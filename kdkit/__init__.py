@@ -31,6 +31,7 @@ __all__ = [
     "recipes",
     "reporting",
     "run",
+    "run_on_arrays",
     "taps",
     "tasks",
     "training",
@@ -42,13 +43,14 @@ _DEFINED_IN = {
     "EmbedderConfig": "kdkit.config.runs",
     "Objective": "kdkit.distillation",
     "Run": "kdkit.runs.directory",
-    "StudentCheckpoint": "kdkit.training",
+    "StudentCheckpoint": "kdkit.training.student_checkpoint",
     "TaskConfig": "kdkit.config.runs",
     "TextConfig": "kdkit.config.runs",
     "distill": "kdkit.runs.calls",
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
     "run": "kdkit.runs.run",
+    "run_on_arrays": "kdkit.training.arrays",
 }
 
 

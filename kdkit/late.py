@@ -34,6 +34,7 @@ class LateModule:
 filelock = LateModule("filelock", "filelock")
 keras = LateModule("keras", "keras")
 keras_hub = LateModule("keras_hub", "keras-hub")
+np = LateModule("numpy", "numpy")
 ops = LateModule("keras.ops", "keras")
 parquet = LateModule("pyarrow.parquet", "pyarrow")
 pyarrow = LateModule("pyarrow", "pyarrow")

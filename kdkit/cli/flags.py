@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-import pathlib
+import os
 import re
 import typing
 
@@ -216,7 +216,7 @@ def _parsed(parser, words, about):
     fields = [
         one
         for one in words
-        if FIELD.fullmatch(one) and not pathlib.Path(one).exists()
+        if FIELD.fullmatch(one) and not os.path.exists(one)
     ]
     words = [one for one in words if one not in (*fields, "--set")]
     found, others = parser.parse_known_args(words)

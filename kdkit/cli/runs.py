@@ -165,8 +165,8 @@ def _train(found: Asked, then: str) -> None:
     config, options = found.config(), found.options
     choose_devices(config.training.strategy, options.devices, found.source)
     load_tensorflow()
-    calls = importlib.import_module("kdkit.runs.calls")
-    calls.start(config, options.run_dir, options.force)
+    run = importlib.import_module("kdkit.runs.run").run
+    run(config, options.run_dir, options.force)
     next_steps = importlib.import_module("kdkit.cli.next_steps")
     next_steps.log_next(getattr(next_steps, then)(options.run_dir))
 

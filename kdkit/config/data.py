@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+import kdkit
 from kdkit import data
 from kdkit.config.fields import (
     InputFile,
@@ -22,7 +23,6 @@ from kdkit.config.fields import (
 from kdkit.errors import unknown
 from kdkit.io.reading import has_text
 from kdkit.settings import Count, Every, Length, Positive, Seed, Share
-from kdkit.tasks import TASKS
 
 
 def _dev(split):
@@ -59,8 +59,9 @@ class TaskData(Batches):
 
     @model_validator(mode="after")
     def _known_task(self):
-        if self.table is None and self.task not in TASKS:
-            raise unknown("task", self.task, TASKS)
+        known = kdkit.tasks.TASKS
+        if self.table is None and self.task not in known:
+            raise unknown("task", self.task, known)
         return self
 
 

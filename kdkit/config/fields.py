@@ -3,6 +3,7 @@
 import ast
 import functools
 import itertools
+import os
 import pathlib
 import sys
 import typing
@@ -91,8 +92,7 @@ def _tag(kind):
 
 def absolute(place: str) -> str:
     """Makes an existing path absolute; returns other names unchanged."""
-    path = pathlib.Path(place)
-    return str(path.resolve()) if path.exists() else place
+    return located(place) if os.path.exists(place) else place
 
 
 def located(place) -> str:

@@ -2,10 +2,10 @@
 
 import pathlib
 
-from kdkit import tasks
+import kdkit
+from kdkit import data
 from kdkit.config.fields import listed
 from kdkit.config.model import kind_of_student, student_of
-from kdkit.data import word_vector_width
 from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS, find
 from kdkit.recipes import RECIPES, Recipe
@@ -71,7 +71,7 @@ def student_named(given: dict, plan) -> dict:
         named = merged(usual, named)
     vectors = named.get("word_vectors")
     if vectors is not None and pathlib.Path(vectors).exists():
-        named["embedding_dim"] = word_vector_width(vectors)
+        named["embedding_dim"] = data.word_vector_width(vectors)
     return named
 
 
@@ -85,11 +85,11 @@ def task_named(fields: dict, teacher: str | None = None) -> tuple:
         known = {one: table[one] for one in TABLE if one in table}
         columns = listed(table["text_columns"])
         more = {"text_column": columns, "name": name, "teacher": teacher}
-        task = tasks.from_table(**known, **more)
+        task = kdkit.tasks.from_table(**known, **more)
     elif name is not None and name.endswith(".toml"):
-        task = tasks.from_toml(name, teacher)
+        task = kdkit.tasks.from_toml(name, teacher)
     if task is None:
-        return fields, tasks.TASKS.get(name, tasks.TASKS["sst2"])
+        return fields, kdkit.tasks.TASKS.get(name, kdkit.tasks.TASKS["sst2"])
     known = {"task": task.name, "table": to_dict(task.table)}
     return {**fields, **known}, task
 

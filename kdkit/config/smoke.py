@@ -1,12 +1,11 @@
 """Layers of tiny models on generated data, below what is given."""
 
+import kdkit
 from kdkit.config.model import student_of
-from kdkit.data import GENERATED_LANGUAGES
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS, BilstmConfig
 from kdkit.recipes import RECIPES, TokenVectors, pretraining
 from kdkit.recipes.quantization import NAME as QUANTIZATION
-from kdkit.tasks import get_task
 
 TASK, SIMILARITY = "sentiment", "similarity"
 TRAINING = {"jit_compile": False}
@@ -28,7 +27,7 @@ CORPUS = {
 }
 TEXTS = {  # with language tokens
     "files": [],
-    "languages": GENERATED_LANGUAGES,
+    "languages": ["en", "de"],
     "held_out_every": 20,
     "max_texts": 240,
     "sequence_length": 64,
@@ -125,7 +124,7 @@ def smoke_layer(name: str, given: dict) -> dict:
         return _embedder(recipe)
     if given.get("model", "bert") != "bert":
         return _chain(recipe.for_families[given["model"]])
-    stages = recipe.stages_for(get_task(TASK))
+    stages = recipe.stages_for(kdkit.tasks.get_task(TASK))
     names = [stage.name for stage in stages]
     names += [QUANTIZATION] * ("quantize" in given)
     layer = {

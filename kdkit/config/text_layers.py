@@ -14,7 +14,7 @@ from kdkit.config.parts import (
     student_named,
 )
 from kdkit.errors import UsageError, unknown
-from kdkit.models import PRESETS, find
+from kdkit.models import PRESETS, MassConfig, find
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes import pretraining
 from kdkit.recipes.stages import without_teacher
@@ -41,7 +41,8 @@ def text_layer(given: dict) -> dict:
     stages, plan = STAGES.get(kind, pretraining.STAGES), None
     stage = given.pop("stage", None)
     if given["recipe"] != TEXT:
-        recipe, family = recipe_named(given), _family(teacher)
+        recipe = recipe_named(given)
+        family = given.pop("model", None) or _family(teacher)
         if family != "bert":  # one of its stages
             if family not in recipe.for_families:
                 raise unknown("family", family, recipe.for_families)
@@ -73,19 +74,18 @@ def text_layer(given: dict) -> dict:
 
 def _family(place: str | None) -> str:
     """The family of a decoder, "mass", or "bert" for any encoder."""
-    preset = getattr(PRESETS.get(place), "config", None)
-    kind = None if place is None else find(place).kind
-    if hasattr(preset, "encoder_num_layers") or kind == "encoder_decoder":
+    if place is None:
+        return "bert"
+    found, preset = find(place), getattr(PRESETS.get(place), "config", None)
+    if isinstance(preset, MassConfig) or found.kind == "encoder_decoder":
         return "mass"
-    config = {} if place is None else find(place).config
+    types = {found.config.get("class_name"), found.config.get("model_type")}
     for family in ALL_FAMILIES.values():
         form = getattr(family.checkpoints, "model_type", "")
-        named = (config.get("class_name"), config.get("model_type"), place)
-        if family.is_decoder and named != (None, None, None):
-            is_one = named[0] == f"{family.class_name}Backbone"
-            is_one |= form is not None and named[1] == form
-            if is_one or place.startswith(f"{family.name}_"):
-                return family.name
+        known = {f"{family.class_name}Backbone", form or ""}
+        is_one = types & known or place.startswith(f"{family.name}_")
+        if family.is_decoder and is_one:
+            return family.name
     return "bert"
 
 

@@ -3,11 +3,9 @@
 import dataclasses
 import math
 
-import numpy as np
-
 from kdkit import models
 from kdkit.errors import UsageError, unknown
-from kdkit.late import tf
+from kdkit.late import np, tf
 
 SHARES_OF = ("row", "batch")
 
@@ -193,7 +191,7 @@ def traced_masker(masker, sequence_length: int | None = None):
     )
 
 
-def special_tokens(tokenizer) -> np.ndarray:
+def special_tokens(tokenizer) -> "np.ndarray":
     """Returns which tokens of a vocabulary are special."""
     is_special = np.zeros(tokenizer.vocabulary_size(), bool)
     is_special[list(tokenizer.special_token_ids)] = True
@@ -312,7 +310,7 @@ class SpanMasker:
         y = tf.where(counts, targets, self._pad_token_id)
         return x, y, tf.cast(counts, "float32")
 
-    def span_lengths(self, lengths: np.ndarray) -> np.ndarray:
+    def span_lengths(self, lengths: "np.ndarray") -> "np.ndarray":
         """Returns the number of hidden tokens in each sentence.
 
         Args:

@@ -8,11 +8,10 @@ import os
 import pathlib
 from collections.abc import Iterable
 
-import numpy as np
-
 from kdkit.data.selection import PUNCTUATION, normalized
 from kdkit.data.tables import Examples, label_value, labeled, open_table
 from kdkit.errors import UsageError, unknown
+from kdkit.late import np
 
 DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
@@ -256,7 +255,7 @@ def _plain(name):
     return name.casefold().replace("-", "_").replace(" ", "_")
 
 
-def dev_rows(examples: Examples) -> np.ndarray:
+def dev_rows(examples: Examples) -> "np.ndarray":
     """Returns the rows to set aside for dev: about a tenth of each label."""
     groups = collections.defaultdict(list)
     for number, row in enumerate(zip(*examples.texts, strict=True)):

@@ -6,10 +6,9 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Set
 
-import numpy as np
-
 from kdkit.data.tables import Examples
 from kdkit.io.reading import has_text
+from kdkit.late import np
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
@@ -60,12 +59,12 @@ class Choice:
             `"left_out"` as known, or `"repeated"`.
     """
 
-    rows: np.ndarray
-    groups: np.ndarray
-    is_held_out: np.ndarray
+    rows: "np.ndarray"
+    groups: "np.ndarray"
+    is_held_out: "np.ndarray"
     counts: dict[str, int]
 
-    def part(self, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
+    def part(self, held_out: bool) -> "tuple[np.ndarray, np.ndarray]":
         """Returns the rows to train on or those held out, and their groups."""
         is_one = self.is_held_out == held_out
         return self.rows[is_one], self.groups[is_one]
@@ -120,7 +119,7 @@ def choose(
     return Choice(chosen, groups, is_held_out, counts)
 
 
-def take(rows: Iterable, numbers: np.ndarray) -> Iterable:
+def take(rows: Iterable, numbers: "np.ndarray") -> Iterable:
     """Returns the rows with the given numbers, in the order of the rows."""
     return itertools.compress(rows, np.bincount(numbers))
 

@@ -15,11 +15,9 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import numpy as np
-
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import numbered_lines
-from kdkit.late import parquet, pyarrow
+from kdkit.late import np, parquet, pyarrow
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
 PARQUET = (".parquet", ".pq")
@@ -29,7 +27,7 @@ FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
 BREAKS = re.compile(r"[\t\r\n]+")
 # A cell that contains quotes, and nothing but doubled ones.
 CSV_QUOTED = re.compile(r'"(?=.*"".*")([^"]|"")*"')
-LARGEST = float(np.finfo("float32").max)
+LARGEST = 3.4028234663852886e38  # the largest float32
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,7 +51,7 @@ class Examples:
     """
 
     texts: tuple[list[str], ...]
-    labels: np.ndarray | None = None
+    labels: "np.ndarray | None" = None
 
     def __post_init__(self):
         counts = [*map(len, self.texts)]

@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import logging
 import os
 import pathlib
 import shutil
@@ -14,9 +13,8 @@ import keras_hub
 from kdkit import models, reporting
 from kdkit.config.layers import config_of, kind_of, named_by
 from kdkit.config.names import NAMES, fields_named, put
-from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
-from kdkit.recipes import RECIPES, Recipe, register_recipe
+from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs import run as running
 from kdkit.runs.directory import Run
 from kdkit.runs.events import Evaluation, RunFinished
@@ -25,8 +23,6 @@ from kdkit.runs.messages import shown_messages
 from kdkit.settings import merged
 from kdkit.tasks import TASKS
 from kdkit.training.tasks import open_task
-
-_log = logging.getLogger(__name__)
 
 SUFFIXES = {".tflite": "litert", ".onnx": "onnx"}
 
@@ -121,26 +117,12 @@ def distill(
         with shown_messages(verbose):
             inputs = SavedInputs(run_dir)
             given = (teacher, student, data, recipe, fields, settings)
-            start(_config(inputs, *given), run_dir, force)
+            running.run(_config(inputs, *given), run_dir, force)
     except BaseException:
         if is_temporary:
             shutil.rmtree(run_dir, ignore_errors=True)
         raise
     return Distillation(run_dir, is_temporary)
-
-
-def start(config: AnyRun, run_dir, force: bool = False) -> Run:
-    """Runs a config, and logs where its student starts if that is a guess."""
-    plan = getattr(RECIPES.get(config.recipe), "student", None)
-    copied = getattr(config.student, "copy_from", None)
-    if copied == "teacher" and getattr(plan, "source", copied) != copied:
-        _log.info(
-            "The checkpoint that the teacher was fine-tuned from is not "
-            "recorded. The student starts from the layers and the head of the "
-            "fine-tuned teacher. Pass --pretrained MODEL to start from a "
-            "pretrained encoder."
-        )
-    return running.run(config, run_dir, force)
 
 
 def _config(inputs, teacher, student, data, recipe, fields, settings):

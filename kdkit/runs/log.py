@@ -8,6 +8,7 @@ import pathlib
 from kdkit.doctor import Finding, Findings
 from kdkit.errors import UsageError
 from kdkit.models.architectures import architecture
+from kdkit.recipes import RECIPES
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import CHECKPOINTS, Run
@@ -90,6 +91,20 @@ def reports_finished(run: Run, needs_models: bool = True) -> bool:
             f"{' and '.join(run.lost_arms)} is missing: making it again.",
         )
     return False
+
+
+def log_start(config) -> None:
+    """Logs that a student starts from its fine-tuned teacher, and why."""
+    plan = getattr(RECIPES.get(config.recipe), "student", None)
+    is_copied = getattr(config.student, "copy_from", None) == "teacher"
+    is_given = config.kind == "task" and not config.steps
+    if is_given and is_copied and getattr(plan, "source", "") == "pretrained":
+        _log.info(
+            "The checkpoint that the teacher was fine-tuned from is not "
+            "recorded. The student starts from the layers and the head of the "
+            "fine-tuned teacher. Pass --pretrained MODEL to start from a "
+            "pretrained encoder."
+        )
 
 
 def log_model(run: Run, arm: str, model, student=None) -> None:

@@ -25,6 +25,7 @@ from kdkit.runs.log import (
     log_findings,
     log_model,
     log_rows,
+    log_start,
     logged_findings,
     named_teachers,
 )
@@ -87,6 +88,7 @@ def run(
         checked = findings if config.kind == "text" else None
         places = make_steps(config, folder, devices, force, checked)
 
+        log_start(config)
         given = with_places(config, places)
         kind = build(given, folder, devices)
         if checks and findings is None:

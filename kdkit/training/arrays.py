@@ -67,7 +67,7 @@ def run_on_arrays(
 
     ```python
     stages = kdkit.recipes.RECIPES["tinybert"].stages
-    history = kdkit.training.run_on_arrays(
+    history = kdkit.run_on_arrays(
         stages, teacher, student, x, y, validation_data=(dev_x, dev_y)
     )
     max(history["prediction_layer"]["val_accuracy"])

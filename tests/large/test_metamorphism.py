@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from kit.helpers import LENGTH, ON_TASKS, batch, bert, labels, to_numpy
 
+from kdkit import run_on_arrays
 from kdkit.recipes import RECIPES
-from kdkit.training import run_on_arrays
 
 ROWS, CLASSES = 6, 3
 ORDER = np.random.default_rng(3).permutation(ROWS)

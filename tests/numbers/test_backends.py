@@ -21,10 +21,9 @@ from kit.helpers import (
     to_numpy,
 )
 
-from kdkit import Objective, export, losses
+from kdkit import Objective, export, losses, run_on_arrays
 from kdkit.recipes import RECIPES
 from kdkit.taps import TEACHER_OUTPUTS, tapped
-from kdkit.training import run_on_arrays
 
 other_backend = pytest.mark.skipif(
     BACKEND == "tensorflow", reason="compares another backend with TensorFlow"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit import models
+from kdkit import models, run_on_arrays
 from kdkit.config.data import Augmentation, Corpus, TaskData, Texts
 from kdkit.config.model import Sizes
 from kdkit.config.runs import (
@@ -18,7 +18,6 @@ from kdkit.config.runs import (
 )
 from kdkit.recipes import RECIPES, Stage
 from kdkit.runs.run import run
-from kdkit.training import run_on_arrays
 
 STAGE = Stage("any", 1, 1e-3, hard_label_weight=1.0)
 IN_PARTS = dataclasses.replace(STAGE, gradient_accumulation_steps=2)
