@@ -5,8 +5,10 @@ import math
 import pathlib
 
 from kdkit.late import tf
+from kdkit.runs.classifiers import TaskKind
 from kdkit.runs.embedders import EmbedderKind, MultilingualKind, RetrieverKind
-from kdkit.runs.kinds import Kind, TaskKind, TextKind
+from kdkit.runs.kinds import Kind
+from kdkit.runs.language_models import TextKind
 from kdkit.training.distribution import ONE_DEVICE
 
 # By the config's kind; those of sentence encoders by the kind of their data.

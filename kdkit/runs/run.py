@@ -2,7 +2,8 @@
 
 Read `run` from top to bottom: each line is a step of every run, and calls the
 module that does it. What differs between runs of a classifier, a language
-model and a sentence encoder is in `kinds` and `embedders`.
+model and a sentence encoder is in `classifiers`, `language_models` and
+`embedders`.
 """
 
 import logging

@@ -18,7 +18,7 @@ from kdkit.config.runs import TaskConfig, Training
 from kdkit.data import Examples
 from kdkit.doctor import diagnosis
 from kdkit.recipes import RECIPES
-from kdkit.runs import kinds
+from kdkit.runs.classifiers import TaskKind
 from kdkit.runs.directory import with_values
 from kdkit.runs.untrained import examined
 
@@ -163,7 +163,7 @@ def config(settings, tmp_path):
 @pytest.fixture(scope="module")
 def _load_once():
     """Loading a teacher, and tracing its tokenizer, take seconds."""
-    load, known = kinds.TaskKind.teacher, {}
+    load, known = TaskKind.teacher, {}
 
     def load_teacher(kind, place):
         if place not in known:
@@ -176,7 +176,7 @@ def _load_once():
 @pytest.fixture
 def diagnose(tmp_path, monkeypatch, _load_once):
     """A function of a config: the doctor's findings, with no step timed."""
-    monkeypatch.setattr(kinds.TaskKind, "teacher", _load_once)
+    monkeypatch.setattr(TaskKind, "teacher", _load_once)
     monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
 
     def examine(config):
