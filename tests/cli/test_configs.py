@@ -66,7 +66,8 @@ def write_model(folder, **config):
 
 def write_run(folder, config):
     """Writes the config.json that a run has."""
-    return write_model(folder, **as_json(config), provenance={}, replicas=2)
+    noted = {"requested": {"training.seed": 1}, "provenance": {}, "replicas": 2}
+    return write_model(folder, **as_json(config) | noted)
 
 
 @pytest.mark.parametrize("words", SMOKES, ids=" ".join)
