@@ -36,7 +36,8 @@ def recipe_fields(rows, rates, **fields):
     for stage, rate in zip(RECIPES["tinybert"].stages, rates, strict=True):
         for name, value in {**fields, "learning_rate": rate}.items():
             words += f" stages.{stage.name}.{name}={value}"
-    return [*words.split(), "data.sequence_length=128", "training.jit_compile=update"]
+    words += " data.sequence_length=128 training.jit_compile=update"
+    return words.split()
 
 
 def random_rows(lengths, ids, labels):

@@ -146,8 +146,8 @@ report = kdkit.export.to_hugging_face(
 
 Patient KD starts the student from the teacher's layers and head. `--control`
 also trains the same student on the labels alone, for as many updates. With a
-BERT, omit the learning rate and `training.jit_compile=false`: XLA compiles for longer
-than this small model trains.
+BERT, omit the learning rate and `training.jit_compile=false`: XLA compiles for
+longer than this small model trains.
 """
 
 # %%
