@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from kdkit.runs import run as module
+from kdkit.runs.directory import Run
 from kdkit.runs.steps import place_of_step, with_places
 
 
@@ -28,6 +29,7 @@ def noted_steps(finish=None):
         if finish is not None:
             folder.mkdir(parents=True, exist_ok=True)
             finish(folder)
+        return Run(folder)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "run", note)
