@@ -214,9 +214,7 @@ def _parsed(parser, words, about):
     JSON where it parses, else text.
     """
     fields = [
-        one
-        for one in words
-        if FIELD.fullmatch(one) and not os.path.exists(one)
+        one for one in words if FIELD.fullmatch(one) and not os.path.exists(one)
     ]
     words = [one for one in words if one not in (*fields, "--set")]
     found, others = parser.parse_known_args(words)
