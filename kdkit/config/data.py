@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-import kdkit
 from kdkit import data
 from kdkit.config.fields import (
     InputFile,
@@ -19,6 +18,7 @@ from kdkit.config.fields import (
     NewFile,
     Strict,
     Strings,
+    tasks,
 )
 from kdkit.errors import unknown
 from kdkit.io.reading import has_text
@@ -59,7 +59,7 @@ class TaskData(Batches):
 
     @model_validator(mode="after")
     def _known_task(self):
-        known = kdkit.tasks.TASKS
+        known = tasks.TASKS
         if self.table is None and self.task not in known:
             raise unknown("task", self.task, known)
         return self

@@ -13,7 +13,11 @@ from typing import Annotated
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
 
+from kdkit.late import LateModule
 from kdkit.settings import STRICT
+
+# Only where a task is named: kdkit.tasks imports NumPy.
+tasks = LateModule("kdkit.tasks", "kdkit")
 
 
 class Strict(pydantic.BaseModel):

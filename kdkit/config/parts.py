@@ -2,9 +2,8 @@
 
 import pathlib
 
-import kdkit
 from kdkit import data
-from kdkit.config.fields import listed
+from kdkit.config.fields import listed, tasks
 from kdkit.config.model import kind_of_student, student_of
 from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS, find
@@ -85,11 +84,11 @@ def task_named(fields: dict, teacher: str | None = None) -> tuple:
         known = {one: table[one] for one in TABLE if one in table}
         columns = listed(table["text_columns"])
         more = {"text_column": columns, "name": name, "teacher": teacher}
-        task = kdkit.tasks.from_table(**known, **more)
+        task = tasks.from_table(**known, **more)
     elif name is not None and name.endswith(".toml"):
-        task = kdkit.tasks.from_toml(name, teacher)
+        task = tasks.from_toml(name, teacher)
     if task is None:
-        return fields, kdkit.tasks.TASKS.get(name, kdkit.tasks.TASKS["sst2"])
+        return fields, tasks.TASKS.get(name, tasks.TASKS["sst2"])
     known = {"task": task.name, "table": to_dict(task.table)}
     return {**fields, **known}, task
 

@@ -1,6 +1,6 @@
 """Layers of tiny models on generated data, below what is given."""
 
-import kdkit
+from kdkit.config.fields import tasks
 from kdkit.config.model import student_of
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS, BilstmConfig
@@ -124,7 +124,7 @@ def smoke_layer(name: str, given: dict) -> dict:
         return _embedder(recipe)
     if given.get("model", "bert") != "bert":
         return _chain(recipe.for_families[given["model"]])
-    stages = recipe.stages_for(kdkit.tasks.get_task(TASK))
+    stages = recipe.stages_for(tasks.get_task(TASK))
     names = [stage.name for stage in stages]
     names += [QUANTIZATION] * ("quantize" in given)
     layer = {
