@@ -31,6 +31,7 @@ WORDS = {
     "test": "test examples",
     "pretrained": "pretrained encoder",
     "student.checkpoint": "starting checkpoint",
+    "data.files": "texts",
     "unlabeled.files": "unlabelled text",
     "augmented.file": "augmented examples",
 }
