@@ -70,7 +70,7 @@ def test_losses_and_agreement_on_dev_are_those_of_the_saved_student(workspace):
     # Less the teacher's entropy, as the event says.
     stages = json.loads((run / "config.json").read_text())["stages"]
     (config,) = stages.values()
-    loss = config["objectives"][0]["loss"]
+    loss = next(iter(config["objectives"].values()))["loss"]
     assert loss["scale_by_temperature_squared"]
     assert logged["val_soft_cross_entropy"] == pytest.approx(
         loss["temperature"] ** 2 * divergence(loss["temperature"]), rel=1e-4
