@@ -73,6 +73,8 @@ def input_digests(config: AnyRun) -> dict[str, str | None]:
             found[name] = place_digest(place)
         if not is_model:
             found[path] = files_digest(some)
+    if config.kind == "text":  # also without files: generated text
+        found.setdefault("corpus.files", files_digest(config.corpus.files))
     data = getattr(config, "data", None)
     if isinstance(data, TaskData):
         return found | _splits(config, ("train", data.dev_split), data)

@@ -267,10 +267,9 @@ def test_text_is_hidden_as_in_the_run(kind, field, share, other, run_on):
     assert changed["metrics"] != pytest.approx(own["metrics"], rel=1e-4)
 
 
-def test_text_that_changed_is_not_what_a_run_held_out(workspace, tmp_path):
-    run = workspace.copy("pretrained", tmp_path / "run")
-    (tmp_path / "other.txt").write_text("another text\n" * 20)
-    change_corpus(run, files=[str(tmp_path / "other.txt")])
+def test_text_that_changed_is_not_what_a_run_held_out(run_on, workspace):
+    run, file = run_on("spans"), str(workspace.path / "corpus.txt")
+    change_corpus(run, files=[file, file])
     answer = command(("evaluate", run))
     assert answer.status == 2
     assert "corpus has changed" in answer.err
