@@ -31,6 +31,7 @@ WORDS = {
     "test": "test examples",
     "pretrained": "pretrained encoder",
     "student.checkpoint": "starting checkpoint",
+    "data.files": "texts",
     "unlabeled.files": "unlabelled text",
     "augmented.file": "augmented examples",
 }
@@ -72,6 +73,8 @@ def input_digests(config: AnyRun) -> dict[str, str | None]:
             found[name] = place_digest(place)
         if not is_model:
             found[path] = files_digest(some)
+    if config.kind == "text":  # also without files: generated text
+        found.setdefault("corpus.files", files_digest(config.corpus.files))
     data = getattr(config, "data", None)
     if isinstance(data, TaskData):
         return found | _splits(config, ("train", data.dev_split), data)

@@ -16,6 +16,7 @@ from kit.helpers import eager_steps, log_softmax, read_events
 from kit.runs import LENGTH, RUNS, TAUGHT, settings, stage
 
 from kdkit import data, models, taps, tasks
+from kdkit.config.runs import ADAPTER
 from kdkit.quantization import read_quantization
 
 TASK = tasks.get_task("sst2")
@@ -67,8 +68,9 @@ def test_losses_and_agreement_on_dev_are_those_of_the_saved_student(workspace):
         -chosen.mean(), rel=1e-4
     )
     # Less the teacher's entropy, as the event says.
-    (config,) = json.loads((run / "config.json").read_text())["stages"]
-    loss = config["objectives"][0]["loss"]
+    stages = json.loads((run / "config.json").read_text())["stages"]
+    (config,) = stages.values()
+    loss = next(iter(config["objectives"].values()))["loss"]
     assert loss["scale_by_temperature_squared"]
     assert logged["val_soft_cross_entropy"] == pytest.approx(
         loss["temperature"] ** 2 * divergence(loss["temperature"]), rel=1e-4
@@ -273,12 +275,15 @@ def test_the_stage_that_rounds_follows_those_of_the_recipe(
         *("--quantize", "int4", "--set", "stages.quantization.epochs=2"),
     )
     found = resolved(workspace.words(words))
-    *before, last = found["stages"]
+    *before, last = found["stages"].values()
     assert before
-    assert not any(one.get("quantize") for one in before)
-    assert (last["name"], last["quantize"]) == ("quantization", "int4")
+    assert not any(one["quantize"] for one in before)
+    assert (*found["stages"],)[-1] == "quantization"
+    assert last["quantize"] == "int4"
     assert last["epochs"] == 2
-    assert [one["loss"]["name"] for one in last["objectives"]] == losses
+    assert [
+        one["loss"]["name"] for one in last["objectives"].values()
+    ] == losses
     assert (last["hard_label_weight"] == 1) == (not losses)
-    *_, control = found["control"]
-    assert (control["quantize"], control["objectives"]) == ("int4", [])
+    *_, control = ADAPTER.validate_python(found).arms["control"]
+    assert (control.quantize, control.objectives) == ("int4", ())
