@@ -37,6 +37,7 @@ from kdkit.data.packing import (
     pack_stream,
 )
 from kdkit.data.retrieval import Retrieval, read_retrieval
+from kdkit.data.selection import normalized
 from kdkit.data.sentences import (
     EncodedSentences,
     PairRows,
@@ -77,7 +78,6 @@ from kdkit.data.token_files import (
 )
 from kdkit.data.unlabeled import (
     mix_unlabeled,
-    normalized,
     read_unlabeled,
     repeated_rows,
     unlabeled_rows,

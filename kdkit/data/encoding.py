@@ -61,13 +61,12 @@ class EncodedExamples(CacheableDataset):
         return np.cumsum(self.lengths, dtype="int64") - self.lengths
 
     def contents(self):
-        columns = [
-            np.asarray(column, "int32")
-            for column in (self.token_ids, self.segment_ids)
-        ]
         ends = (self.starts + self.lengths).tolist()
         for start, end in zip(self.starts.tolist(), ends, strict=True):
-            yield tuple(column[start:end] for column in columns)
+            yield tuple(
+                np.asarray(column[start:end], "int32")
+                for column in (self.token_ids, self.segment_ids)
+            )
 
     def inputs(self, rows, padded_length):
         places, real = self.places(rows, padded_length)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from kdkit.data.examples import Examples, at, label_parser, label_value
+from kdkit.data.selection import PUNCTUATION, normalized
 from kdkit.data.tables import DATASET_STATE, open_table
-from kdkit.data.unlabeled import PUNCTUATION, normalized
 from kdkit.errors import UsageError, unknown
 
 DEV_SHARE = 0.1

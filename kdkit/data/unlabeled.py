@@ -8,11 +8,9 @@ import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.examples import Examples, read_lines
+from kdkit.data.selection import normalized, normalized_rows
 from kdkit.data.tables import open_table
 from kdkit.data.text_files import reject_table
-
-# Around words.
-PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 
 
 def read_unlabeled(
@@ -65,24 +63,6 @@ def without_texts_of(
             if normalized(row) not in known
         ]
     )
-
-
-def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
-    """Returns the texts of all examples as `normalized` returns them."""
-    return {
-        normalized(row)
-        for examples in several
-        for row in zip(*examples.texts, strict=True)
-    }
-
-
-def normalized(row: Iterable[str]) -> tuple[str, ...]:
-    """Returns the texts in lower case and with single spaces.
-
-    >>> normalized(("A  fine film",))
-    ('a fine film',)
-    """
-    return tuple(" ".join(text.lower().split()) for text in row)
 
 
 def _rows(path, columns):

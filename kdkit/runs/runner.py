@@ -4,8 +4,8 @@ import logging
 import tempfile
 
 from kdkit import models
+from kdkit.augmentation.run import prepare_copies
 from kdkit.models.heads import frozen_pooler
-from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.directory import open_run
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
@@ -208,7 +208,8 @@ def _make(step, before, parts, force, findings):
         pretrain(step.settings, step.place, findings, force=force)
     else:
         data_dir = parts.settings.data.data_dir
-        prepare_copies(step.settings, parts.task, data_dir, parts.distribution)
+        with parts.distribution.chief_first():
+            prepare_copies(step.settings, parts.task, data_dir)
 
 
 def _train(run, parts, name):

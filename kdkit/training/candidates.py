@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 import pathlib
 
@@ -9,7 +10,8 @@ import keras
 import numpy as np
 
 from kdkit.data import Candidates, EncodedExamples, Examples, encode
-from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
+from kdkit.data.selection import choose, text_hashes
+from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.embedders import reranker_scores
@@ -19,7 +21,7 @@ from kdkit.tasks.embedding_metrics import candidate_metrics
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.source import Source, bucket_orders, measured, reader
 from kdkit.training.tasks import LOGITS
-from kdkit.training.texts import encode_pairs, read_known
+from kdkit.training.texts import encode_pairs, read_known, text_counts
 
 _log = logging.getLogger(__name__)
 
@@ -51,10 +53,16 @@ class EncodedCandidates(EncodedExamples):
         )
 
 
-def all_texts(candidates: Candidates) -> list[str]:
-    """Returns the texts of all queries: each query, then its candidates."""
+def text_rows(candidates: Candidates) -> list[tuple[str, ...]]:
+    """Returns each query with its candidates."""
     rows = zip(candidates.queries, candidates.documents, strict=True)
-    return [one for query, row in rows for one in (query, *row)]
+    return [(query, *row) for query, row in rows]
+
+
+def different_texts(candidates: Candidates) -> list[str]:
+    """Returns every different text once, in the order of the queries."""
+    texts = itertools.chain.from_iterable(text_rows(candidates))
+    return [*dict.fromkeys(texts)]
 
 
 def encode_candidates(
@@ -71,9 +79,11 @@ def encode_candidates(
         teacher_tokenizer: the tokenizer of the cross-encoder.
         pair_length: int. The largest number of tokens in its pairs.
     """
-    every = all_texts(candidates)
-    number = {text: place for place, text in enumerate(dict.fromkeys(every))}
-    numbers = np.array([number[text] for text in every])
+    number = {
+        text: place for place, text in enumerate(different_texts(candidates))
+    }
+    rows = text_rows(candidates)
+    numbers = np.array([number[text] for row in rows for text in row])
     count = candidates.num_candidates
     queries = [one for one in candidates.queries for _ in range(count)]
     documents = [one for row in candidates.documents for one in row]
@@ -141,34 +151,6 @@ def queries_source(
     )
 
 
-def choose_rows(
-    candidates: Candidates, known: set[int], known_queries: set[int], every: int
-) -> tuple[list[int], list[int], dict[str, int]]:
-    """Chooses rows to train and to measure on, without repeated and known ones.
-
-    Returns:
-        Tuple of the numbers of the rows to train on, of those to measure on,
-        and of the counts.
-    """
-    parts, number_of = ([], []), {}
-    counts = {"rows": len(candidates), "dropped": 0, "repeated": 0}
-    seen = set()
-    for row, (query, documents) in enumerate(
-        zip(candidates.queries, candidates.documents, strict=True)
-    ):
-        hashes = tuple(map(text_hash, (query, *documents)))
-        if hashes in seen:
-            counts["repeated"] += 1
-            continue
-        seen.add(hashes)
-        if hashes[0] in known_queries or not known.isdisjoint(hashes):
-            counts["dropped"] += 1
-            continue
-        number = number_of.setdefault(hashes[0], len(number_of))
-        parts[bool(every) and number % every == 0].append(row)
-    return *parts, counts
-
-
 def candidates_source(
     settings: CandidatesSettings,
     task: Task | None,
@@ -190,27 +172,21 @@ def candidates_source(
                 f"those to measure on {dev.num_candidates}. Set "
                 "data.num_candidates."
             )
-        known_queries = set(map(text_hash, dev.queries))
+        known_queries = text_hashes(dev.queries)
         compared += ("the queries to measure on",)
-    known = set(map(text_hash, texts))
-    chosen, held_out, counts = choose_rows(rows, known, known_queries, every)
-    if not (chosen and (settings.held_out or held_out)):
+    choice = choose(text_rows(rows), text_hashes(texts), every, known_queries)
+    chosen, held_out = (choice.part(one)[0] for one in (False, True))
+    counts = choice.counts
+    if not (len(chosen) and (settings.held_out or len(held_out))):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
-            f"{counts['repeated']} are repeated and {counts['dropped']} in the "
-            "data for evaluation."
+            f"{counts['repeated']} are repeated and {counts['left_out']} in "
+            "the data for evaluation."
         )
 
     def encoded(part, name):
-        texts = [*dict.fromkeys(all_texts(part))]
-        counts = {"texts": len(texts), "empty": 0, "repeated": 0, "left_out": 0}
-        stored = store_texts(
-            lambda: texts,
-            lambda: TextChoice(np.ones(len(texts), "bool"), counts),
-            tokenizer,
-            length,
-            pathlib.Path(directory, name),
-        )
+        texts, folder = different_texts(part), pathlib.Path(directory, name)
+        stored, _ = store_texts(lambda: (texts, {}), tokenizer, length, folder)
         return encode_candidates(
             part, stored, teacher_tokenizer, settings.pair_length
         )
@@ -223,9 +199,9 @@ def candidates_source(
         f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
         f"{settings.pair_length}; {counts['repeated']} repeated rows left out."
     )
-    if counts["dropped"]:
+    if counts["left_out"]:
         _log.warning(
-            f"{counts['dropped']} rows are left out because "
+            f"{counts['left_out']} rows are left out because "
             f"{' or '.join(compared)} contain one of their texts."
         )
     return queries_source(
@@ -234,5 +210,5 @@ def candidates_source(
         settings.num_buckets,
         "dev" if settings.held_out else "held_out",
         pairs,
-        {**counts, "compared_with": compared, "empty": 0},
+        text_counts(counts, compared),
     )

@@ -11,7 +11,8 @@ import numpy as np
 from keras import ops
 
 from kdkit.data import EncodedExamples, Examples, SequenceDataset, encode
-from kdkit.data.stored_texts import choose_texts, store_texts
+from kdkit.data.selection import choose, take, text_hashes
+from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.losses import InBatchContrastive
 from kdkit.models.conventions import PLAIN, Conventions
@@ -149,22 +150,30 @@ def texts_source(
     """Reads and encodes the texts of a run, and its pairs."""
     pairs, measure = encode_pairs(task, settings, tokenizer, conventions)
     known, compared = read_known(task, settings)
-    choose = functools.cache(lambda: choose_texts(settings.lines(), known))
+    choice = functools.cache(
+        lambda: choose(
+            ((line,) for line in settings.lines()),
+            text_hashes(known),
+            settings.holds_out,
+        )
+    )
 
     def stored(name):
+        def texts():
+            rows, _ = choice().part(held_out=name == "held_out")
+            return take(settings.lines(), rows), choice().counts
+
         return store_texts(
-            settings.lines,
-            choose,
+            texts,
             tokenizer,
             settings.sequence_length,
             pathlib.Path(directory, name),
-            settings.holds_out,
-            held_out=name == "held_out",
-            prompts=conventions.training_prompts,
+            conventions.training_prompts,
         )
 
-    train = stored("train")
-    held_out = stored("held_out") if pairs is None else pairs
+    train, counts = stored("train")
+    held_out = stored("held_out")[0] if pairs is None else pairs
+    log_texts(train, held_out, counts, compared)
     return vector_source(
         train,
         held_out,
@@ -173,12 +182,23 @@ def texts_source(
         evaluate_teacher=measure,
         metric="loss" if measure is None else SPEARMAN,
         larger_is_better=measure is not None,
-        counts=log_texts(train, held_out, train.counts, compared),
+        counts=text_counts(counts, compared),
     )
 
 
-def log_texts(train, held_out, counts: dict, compared: tuple) -> dict:
-    """Logs the numbers of texts; returns them as `Source.counts`."""
+def text_counts(counts: dict, compared: tuple) -> dict:
+    """Returns the counts of a `Choice` as those of a `Source`."""
+    return {
+        "rows": counts["texts"],
+        "dropped": counts["left_out"],
+        "compared_with": compared,
+        "empty": counts["empty"],
+        "repeated": counts["repeated"],
+    }
+
+
+def log_texts(train, held_out, counts: dict, compared: tuple) -> None:
+    """Logs the numbers of texts."""
     _log.info(
         f"texts: {len(train)} to train on, {len(held_out)} to measure on; "
         f"{train.num_truncated} truncated to {train.sequence_length} tokens; "
@@ -190,13 +210,6 @@ def log_texts(train, held_out, counts: dict, compared: tuple) -> dict:
             f"{counts['left_out']} texts are left out because they or their "
             f"sources are also in {' or '.join(compared)}."
         )
-    return {
-        "rows": counts["texts"],
-        "dropped": counts["left_out"],
-        "compared_with": compared,
-        "empty": counts["empty"],
-        "repeated": counts["repeated"],
-    }
 
 
 @keras.saving.register_keras_serializable(package="kdkit")

@@ -6,9 +6,9 @@ import pathlib
 
 import numpy as np
 
+from kdkit.data.selection import Choice, text_hashes
 from kdkit.data.stored_translations import (
     StoredTranslations,
-    TranslationChoice,
     choose_translations,
     store_translations,
 )
@@ -21,6 +21,7 @@ from kdkit.training.texts import (
     encode_pairs,
     log_texts,
     read_known,
+    text_counts,
     vector_source,
 )
 from kdkit.training.translation_settings import (
@@ -99,7 +100,9 @@ def translations_source(
         compared += ("the held-out files",)
         lines = settings.lines(held_out=True)
         known = itertools.chain(known, itertools.chain.from_iterable(lines))
-    choice = measured_choice = choose_translations(settings.lines(), known)
+    choice = measured_choice = choose_translations(
+        settings.lines(), text_hashes(known), settings.holds_out
+    )
     if settings.held_out:
         measured_choice = choose_translations(settings.lines(held_out=True))
     require_translations(choice, measured_choice, settings)
@@ -113,7 +116,7 @@ def translations_source(
             teacher_tokenizer,
             settings.sequence_length,
             pathlib.Path(directory, name),
-            settings.holds_out,
+            len(settings.languages),
             held_out=name != "train" and not is_from_files,
         )
 
@@ -122,6 +125,7 @@ def translations_source(
         return bitext_measure(texts, settings.languages, pairs)
 
     train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)
+    log_texts(train, held_out, choice.counts, compared)
     for_teacher = stored("held_out_for_teacher", teacher_tokenizer)
     return vector_source(
         train,
@@ -133,25 +137,21 @@ def translations_source(
         metric=ACCURACY,
         larger_is_better=True,
         teacher_outputs=source_outputs,
-        counts=log_texts(train, held_out, choice.counts, compared),
+        counts=text_counts(choice.counts, compared),
     )
 
 
 def require_translations(
-    choice: TranslationChoice,
-    measured: TranslationChoice,
-    settings: TranslationsSettings,
+    choice: Choice, measured: Choice, settings: TranslationsSettings
 ) -> None:
     """Checks that each language has texts to train and to measure on."""
-    every = settings.holds_out
     parts = {
-        "train": choice.is_part(every, held_out=False),
-        "measure": measured.is_part(every, not settings.held_out),
+        "train": choice.part(held_out=False),
+        "measure": measured.part(held_out=not settings.held_out),
     }
-    for purpose, is_chosen in parts.items():
-        has_texts = zip(settings.languages, is_chosen.any(axis=0), strict=True)
-        missing = [name for name, has_one in has_texts if not has_one]
+    languages = dict(enumerate(settings.languages))
+    for purpose, (rows, _) in parts.items():
+        missing = {*languages} - {*(rows % len(languages)).tolist()}
         if missing:
-            raise UsageError(
-                f"There are no texts to {purpose} on in {', '.join(missing)}."
-            )
+            names = ", ".join(languages[one] for one in sorted(missing))
+            raise UsageError(f"There are no texts to {purpose} on in {names}.")
