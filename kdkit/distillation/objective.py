@@ -199,9 +199,9 @@ class Objective:
 
     @classmethod
     def from_config(cls, config):
-        is_foreign = "keras_loss" in config["loss"]
-        kind = KerasLoss if is_foreign else DistillationLoss
-        loss = kind.from_setting(config["loss"])
+        is_foreign = "on_logits" in config["loss"]
+        kind = KerasLoss.from_config if is_foreign else losses.get_loss
+        loss = kind(config["loss"])
         tap = keras.saving.deserialize_keras_object(config["tap"])
         return cls(**config | {"loss": loss, "tap": tap})
 
