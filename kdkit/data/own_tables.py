@@ -27,8 +27,8 @@ class LabeledTable:
     """The files of a task that a user describes by columns.
 
     Without `dev`, a tenth of `train` is set aside. It depends on the texts
-    alone, so that every run on the table has the same dev examples. Each file
-    is read once and its examples stay in memory.
+    alone, so that every run on the table has the same dev examples. The
+    examples of the last table stay in memory, so that its files are read once.
 
     Args:
         train: string or `None`. Absolute path of the training examples: a file
@@ -98,19 +98,16 @@ class LabeledTable:
             UsageError: with file and place, for a malformed row, an empty text,
                 and a label that is empty or unknown.
         """
-        file = self._file(split)
-        if split not in self._known:
-            self._add(file, *self._opened(file))
-        examples, _ = self._known[split]
+        examples, _ = self._known(split)
         return examples
 
     def description(self, split: str) -> str:
         """Returns a split's file, or how it was set aside, and its size.
 
         Args:
-            split: string. One that was read.
+            split: string.
         """
-        examples, how = self._known[split]
+        examples, how = self._known(split)
         return f"{split}: {how}, {len(examples)} examples"
 
     def completed(self, names: Iterable[str] | None = None) -> "LabeledTable":
@@ -128,14 +125,9 @@ class LabeledTable:
         table = self
         if not self.regression:
             table = self._with_labels(*next(iter(opened.values())), names)
-        for split, (file, rows) in opened.items():
-            table._add(split, file, rows)
+        for split, contents in opened.items():
+            table._known(split, contents)
         return table
-
-    @functools.cached_property
-    def _known(self):
-        """The examples of each split, and how they were read."""
-        return {}
 
     def _file(self, split):
         """The split whose file has the examples of a split."""
@@ -151,17 +143,22 @@ class LabeledTable:
             columns.pop()
         return table, list(table.columns(columns))
 
-    def _add(self, split, table, rows):
-        """Adds the examples of a file to those in memory."""
-        words = None if self.regression else self.labels or ()
-        examples = labeled(table.path, rows, len(self.text_columns), words)
-        if split == "train" and self.sets_dev_aside:
-            aside = dev_rows(examples)
-            dev = examples.take(aside)
-            self._known["dev"] = dev, set_aside_in_words(table.path)
-            rest = np.setdiff1d(np.arange(len(examples)), aside)
-            examples = examples.take(rest)
-        self._known[split] = examples, f"{table.path.name} ({table.rule})"
+    def _known(self, split, contents=None):
+        """The examples of a split, and how they were read."""
+        file = self._file(split)
+        splits = _last_read(self, file, _state_of(self.files[file]))
+        if not splits:
+            table, rows = contents or self._opened(file)
+            words = None if self.regression else self.labels or ()
+            examples = labeled(table.path, rows, len(self.text_columns), words)
+            if file == "train" and self.sets_dev_aside:
+                aside = dev_rows(examples)
+                how = set_aside_in_words(table.path)
+                splits["dev"] = examples.take(aside), how
+                rest = np.setdiff1d(np.arange(len(examples)), aside)
+                examples = examples.take(rest)
+            splits[file] = examples, f"{table.path.name} ({table.rule})"
+        return splits[split]
 
     def _with_labels(self, table, rows, names):
         """The table with its labels in the order of the classes."""
@@ -187,6 +184,20 @@ class LabeledTable:
                 table.path, labels, tuple(names), self.labels is not None
             )
         return dataclasses.replace(self, labels=labels, class_names=class_names)
+
+
+@functools.lru_cache(maxsize=3)  # the files of one table
+def _last_read(table, file, state):
+    """The memory for the splits in a file, shared by equal tables."""
+    del table, file, state
+    return {}
+
+
+def _state_of(path):
+    """What changes when a file or a saved dataset changes."""
+    path = pathlib.Path(path)
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return tuple((one.stat().st_mtime_ns, one.stat().st_size) for one in files)
 
 
 def set_aside_in_words(path) -> str:

@@ -28,6 +28,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LONGEST_CELL = 1 << 24
 FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
 BREAKS = re.compile(r"[\t\r\n]+")
+NO_TEXTS = bytes, list, dict
 # A cell that contains quotes, and nothing but doubled ones.
 CSV_QUOTED = re.compile(r'"(?=.*"".*")([^"]|"")*"')
 LARGEST = float(np.finfo("float32").max)
@@ -228,12 +229,14 @@ class Table:
             column_place(self.path, self.headings, name)
         return self.read(names)
 
-    def columns(self, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    def columns(
+        self, names: Sequence[str]
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yields the place and the texts in some columns of every row."""
         classes = [self.class_names.get(name) for name in names]
         for place, cells in self.cells(names):
             with at(self.path, place):
-                texts = [*map(_text, cells, classes)]
+                texts = tuple(map(_text, cells, classes))
             yield place, texts
 
 
@@ -243,7 +246,7 @@ def _text(value, classes):
         value = classes[value] if 0 <= value < len(classes) else ""
     if value is None or value != value:  # NaN
         return ""
-    if isinstance(value, bytes | list | dict):
+    if isinstance(value, NO_TEXTS):
         raise UsageError(
             "expected a text or a number in each cell. Received: a "
             f"{type(value).__name__}."
