@@ -31,7 +31,7 @@ from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.recipes import Stage, TokenVectors
 from kdkit.recipes.stages import OptimizerSettings
-from kdkit.runs.settings import Saving
+from kdkit.runs.settings import FREE, TeacherSettings
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
@@ -105,6 +105,7 @@ FIXED = (
     "files",
     "table",
 )
+SAVING = {name: getattr(TeacherSettings, name) for name in FREE}
 OF_OBJECTIVES = ("weight", "layer_map", "projection")
 
 
@@ -179,7 +180,7 @@ def toml(options) -> str:
         lines.append(f"# {name} = {_example(one, student)}")
     documented = set()
     for path, kind, values in [
-        (None, Saving, to_dict(Saving())),
+        (None, TeacherSettings, SAVING),
         *groups,
     ]:
         lines += ["", f"[{path}]"] if path else [""]

@@ -60,7 +60,7 @@ class EmbedderSettings:
         seed: int. The seed for weights, dropout and order.
         jit_compile: bool or `"update"`, as in `DistillSettings`.
         dtype_policy, strategy: strings, as in `DistillSettings`.
-        checkpoint_minutes: float, as in `Saving`.
+        checkpoint_minutes: float, as in `DistillSettings`.
         verb: string. `"distill"`.
     """
 

@@ -24,7 +24,6 @@ from kdkit.runs.ranker_parts import RankerParts
 from kdkit.runs.settings import (
     DistillSettings,
     PretrainSettings,
-    Saving,
     TeacherSettings,
 )
 from kdkit.runs.static_start import StaticParts
@@ -226,7 +225,7 @@ def _train(run, parts, name):
             teacher_weights=leg.teacher_weights,
             caches=leg.caches,
             distribution=parts.distribution,
-            checkpoint_minutes=Saving.of(settings).checkpoint_minutes,
+            checkpoint_minutes=settings.checkpoint_minutes,
             measured=leg.measured,
         )
         if leg.on_text:

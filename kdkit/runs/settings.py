@@ -66,26 +66,6 @@ MODELS = ("teacher", "more_teachers", "pretrained", "checkpoint", "copy_from")
 RECORDED = ("steps_before",)
 
 
-@dataclass(frozen=True, config=STRICT)
-class Saving:
-    """When checkpoints are saved.
-
-    Args:
-        checkpoint_minutes: float, at least 0. The time between two checkpoints
-            within an epoch; 0 for one after each step. Defaults to `10.0`.
-
-    Raises:
-        UsageError: (a `ValueError`) for other numbers.
-    """
-
-    checkpoint_minutes: Weight = 10.0
-
-    @classmethod
-    def of(cls, settings) -> "Saving":
-        """Returns the fields for saving from a run's settings."""
-        return cls(*(getattr(settings, name) for name in FREE))
-
-
 def without_changeable(settings):
     """Returns a run's settings without the fields that may change."""
     if isinstance(settings, dict):
@@ -163,7 +143,8 @@ class TeacherSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes: float, as in `Saving`. It may change when a run
+        checkpoint_minutes: float. The minutes between two checkpoints within
+            an epoch; 0 for one after each step. It may change when a run
             continues.
         verb: string. `"train-teacher"`.
     """
@@ -217,7 +198,8 @@ class PretrainSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes: float, as in `Saving`. It may change when a run
+        checkpoint_minutes: float. The minutes between two checkpoints within
+            an epoch; 0 for one after each step. It may change when a run
             continues.
         verb: string. `"pretrain"`.
     """
@@ -301,7 +283,8 @@ class DistillSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes: float, as in `Saving`. It may change when a run
+        checkpoint_minutes: float. The minutes between two checkpoints within
+            an epoch; 0 for one after each step. It may change when a run
             continues.
         verb: string. `"distill"`.
     """

@@ -32,7 +32,7 @@ class CandidatesSettings(EmbeddingData):
             candidate, for the teacher.
 
     Raises:
-        UsageError: (a `ValueError`) as in `EmbeddingData`.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     held_out_every: Every = 20

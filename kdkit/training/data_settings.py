@@ -51,8 +51,7 @@ class DataSettings:
             instead of a task with a name.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
-            is a test split or the training data.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     task: str

@@ -31,8 +31,7 @@ class EmbeddingData:
             batch to `sequence_length`.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
-            is a test split or the training data.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     files: tuple[str, ...] = ()
@@ -62,7 +61,7 @@ class TextsSettings(EmbeddingData):
         max_texts: int or `None`. Use only so many first lines. `None` for all.
 
     Raises:
-        UsageError: (a `ValueError`) as in `EmbeddingData`.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     column: str | None = None

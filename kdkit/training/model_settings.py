@@ -84,7 +84,8 @@ class ModelSettings:
             without layers.
 
     Raises:
-        UsageError: unless exactly one of the six sources is complete.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields, and
+            unless exactly one of the six sources is complete.
     """
 
     checkpoint: str | None = None

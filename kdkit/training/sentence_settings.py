@@ -108,7 +108,7 @@ class PairSettings:
             texts are truncated.
 
     Raises:
-        UsageError: (a `ValueError`) if files and columns do not make pairs.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     files: tuple[str, ...] = ()

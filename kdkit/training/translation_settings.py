@@ -41,8 +41,7 @@ class TranslationsSettings(EmbeddingData):
         max_texts: int or `None`. Use only so many first lines. `None` for all.
 
     Raises:
-        UsageError: (a `ValueError`) as in `EmbeddingData`, or if two
-            vocabularies are named.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     held_out: tuple[str, ...] = ()
