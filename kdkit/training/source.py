@@ -33,6 +33,15 @@ Order = Buckets | FullBatches | TokenBatches
 Outputs = Callable[[np.ndarray, int], dict]  # `features` of a `BatchStream`
 
 
+def same_rows(outputs: Callable[..., Outputs], rows) -> Outputs:
+    """Returns the teachers' outputs for the rows of a data set themselves."""
+    return outputs(rows)
+
+
+def no_outputs(stage: Stage) -> None:
+    """Returns no outputs of teachers without a cache."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Source:
     """The data of a stage.
@@ -73,10 +82,8 @@ class Source:
     larger_is_better: bool = False
     label_loss: keras.losses.Loss | None = None
     training_metrics: Callable[[], Sequence] = tuple
-    teacher_outputs: Callable[..., Outputs] = lambda outputs, rows: outputs(
-        rows
-    )
-    known_outputs: Callable[[Stage], Outputs | None] = lambda stage: None
+    teacher_outputs: Callable[..., Outputs] = same_rows
+    known_outputs: Callable[[Stage], Outputs | None] = no_outputs
     without_teacher: "Callable[[], Source] | None" = None
     counts: dict | None = None
 
