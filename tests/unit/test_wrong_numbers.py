@@ -12,7 +12,8 @@ from kit.hugging_face import change_config, write_checkpoint
 
 import kdkit
 from kdkit import data, export, models, tasks
-from kdkit.recipes import RECIPES, Stage
+from kdkit.recipes import RECIPES, Stage, TokenVectors
+from kdkit.tasks import embedding_metrics
 from kdkit.training import (
     CorpusSettings,
     DataSettings,
@@ -189,6 +190,12 @@ CASES = {
     ),
     "one vector for all": (one_vector_for_all, "one vector for each text"),
     # Models, losses and files.
+    "one component": (lambda _: TokenVectors(dimensions=1), "dimensions"),
+    "sif of 0": (lambda _: TokenVectors(sif=0), "sif"),
+    "table with layers": (
+        lambda _: ModelSettings(static=TokenVectors(), num_layers=2),
+        "one source",
+    ),
     "other padding": (other_padding, "positions count from"),
     "cross-encoder": (cross_encoder, "embeds none"),
     "decoder": (
@@ -221,6 +228,7 @@ def test_what_nobody_would_notice_is_refused(name, tmp_path):
             lambda: tasks.pair_metrics(BROKEN, BROKEN, [1, 2]),
             "embeddings of 1 of 2",
         ),
+        (lambda: embedding_metrics.candidate_metrics(BROKEN), "scores of 1 of"),
     ],
 )
 def test_numbers_that_are_not_finite_are_not_measured(call, said):
