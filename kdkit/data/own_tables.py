@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
 from collections.abc import Iterable
@@ -162,23 +163,16 @@ class LabeledTable:
 
     def _with_labels(self, table, rows, names):
         """The table with its labels in the order of the classes."""
-        labels = self.labels or table.class_names.get(self.label_column)
-        class_names = None
-        if labels is None:
-            words = [cells[-1] for _, cells in rows]
-            labels = _different(words)
-            if not _are_classes(labels, len(rows)):
-                raise UsageError(
-                    f"{table.path}: column {self.label_column!r} has "
-                    f"{len(labels)} different values in {len(rows)} rows: "
-                    f"{_listed(labels[:4])}. Expected one spelling of each of "
-                    "a few classes; scores need --regression (Python: "
-                    "regression=True)."
-                )
-        if len(labels) < 2:
+        known = self.labels or table.class_names.get(self.label_column)
+        labels = known or _different(cells[-1] for _, cells in rows)
+        if len(labels) < 2 or not (known or _are_classes(labels, len(rows))):
             raise UsageError(
-                f"{table.path}: expected two labels or more: {labels}."
+                f"{table.path}: column {self.label_column!r} has {len(labels)} "
+                f"different labels in {len(rows)} rows: {_listed(labels[:4])}. "
+                "Expected one spelling of each of a few classes; scores need "
+                "--regression (Python: regression=True)."
             )
+        class_names = None
         if names is not None:
             labels, class_names = _of_teacher(
                 table.path, labels, tuple(names), self.labels is not None
@@ -214,8 +208,8 @@ def _are_classes(words, num_rows):
     has_truths = not TRUTHS.isdisjoint(map(str.casefold, words))
     is_mixed = has_truths and not {0, 1}.isdisjoint(numbers)
     is_varied = num_rows >= LEAST_ROWS and len(words) > num_rows / 2
-    is_possible = 2 <= len(words) <= MOST_LABELS
-    return is_possible and not (are_scores or is_mixed or is_varied)
+    are_many = len(words) > MOST_LABELS
+    return not (are_scores or is_mixed or is_varied or are_many)
 
 
 def _may_be_classes(numbers):
@@ -272,7 +266,7 @@ def dev_rows(examples: Examples) -> np.ndarray:
     groups = collections.defaultdict(list)
     for number, row in enumerate(zip(*examples.texts, strict=True)):
         groups[_without_punctuation(row)].append(number)
-    labels = examples.labels
+    labels = examples.labels.tolist()
     found = sorted(
         (
             min(labels[number] for number in numbers),
@@ -281,31 +275,33 @@ def dev_rows(examples: Examples) -> np.ndarray:
         )
         for key, numbers in groups.items()
     )
-    if np.issubdtype(labels.dtype, np.floating):
-        size = round(1 / DEV_SHARE)
-        tens = [found[at : at + size] for at in range(0, len(found), size)]
-        chosen = [
-            min(ten, key=lambda group: group[1])
-            for ten in tens
-            if len(ten) > size / 2 or (len(tens) == 1 and len(ten) > 1)
-        ]
-        return _joined(chosen)
-    by_label = collections.defaultdict(list)
-    for group in found:
-        by_label[group[0]].append(group)
-    chosen = []
-    for same in by_label.values():
-        wanted = max(1, round(DEV_SHARE * sum(len(one[2]) for one in same)))
-        for group in same[:-1]:  # at least one group to train on
+    is_score = np.issubdtype(examples.labels.dtype, np.floating)
+    chosen = _of_neighbours(found) if is_score else _of_each_label(found)
+    return np.array(sorted(itertools.chain(*chosen)), int)
+
+
+def _of_neighbours(groups):
+    """The rows of one group of each ten, in the order of their scores."""
+    size = round(1 / DEV_SHARE)
+    tens = [
+        groups[start : start + size] for start in range(0, len(groups), size)
+    ]
+    for ten in tens:
+        if len(ten) > size / 2 or (len(tens) == 1 and len(ten) > 1):
+            *_, numbers = min(ten, key=lambda group: group[1])
+            yield numbers
+
+
+def _of_each_label(groups):
+    """The rows of the first groups of each label."""
+    for _, same in itertools.groupby(groups, lambda group: group[0]):
+        rows = [numbers for *_, numbers in same]
+        wanted = max(1, round(DEV_SHARE * sum(map(len, rows))))
+        for numbers in rows[:-1]:  # at least one group to train on
             if wanted <= 0:
                 break
-            chosen.append(group)
-            wanted -= len(group[2])
-    return _joined(chosen)
-
-
-def _joined(groups):
-    return np.array(sorted(number for one in groups for number in one[2]), int)
+            yield numbers
+            wanted -= len(numbers)
 
 
 def _without_punctuation(row):

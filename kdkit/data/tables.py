@@ -219,9 +219,7 @@ class Table:
     headings: tuple[str, ...]
     rule: str
     read: Callable[[Sequence[str]], Iterator[tuple[str, Sequence]]]
-    class_names: dict[str, tuple[str, ...]] = dataclasses.field(
-        default_factory=dict
-    )
+    class_names: dict[str, tuple[str, ...]]
 
     def cells(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence]]:
         """Yields the place and the cells in some columns of every row."""
@@ -298,10 +296,16 @@ def _delimited(path, wanted, finds_quotes):
     elif finds_quotes:
         lines = list(lines)
         is_quoted = _has_quotes(lines)
-    how = "quotes around cells" if is_quoted else "quotes are text"
-    rows = (_quoted_rows if is_quoted else _plain_rows)(path, lines, separator)
-    rule = f"{SEPARATORS[separator]} between columns, {how}"
-    return table_of_rows(path, rows, rule)
+    rule = f"{SEPARATORS[separator]} between columns, "
+    if is_quoted:
+        rows = _quoted_rows(path, lines, separator)
+        return table_of_rows(path, rows, f"{rule}quotes around cells")
+    return table_of_rows(path, tab_rows(lines), f"{rule}quotes are text")
+
+
+def tab_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list]]:
+    """Yields the number and the cells of lines with tabs between columns."""
+    return ((number, line.split("\t")) for number, line in lines)
 
 
 def table_of_rows(path, rows: Iterator[tuple[int, list]], rule: str) -> Table:
@@ -315,7 +319,7 @@ def table_of_rows(path, rows: Iterator[tuple[int, list]], rule: str) -> Table:
             require_width(path, number, cells, len(headings))
             yield f"line {number}", [cells[place] for place in places]
 
-    return Table(path, headings, rule, read)
+    return Table(path, headings, rule, read, class_names={})
 
 
 def _quoted_rows(path, lines, separator):
@@ -331,11 +335,6 @@ def _quoted_rows(path, lines, separator):
             number = reader.line_num + 1
     except csv.Error as error:
         raise UsageError(f"{path}, line {number}: {error}.") from error
-
-
-def _plain_rows(path, lines, separator):
-    del path
-    return ((number, line.split(separator)) for number, line in lines)
 
 
 def _separator(first, wanted):
@@ -384,7 +383,7 @@ def _json_lines(path):
         for place, one in itertools.chain(first, objects):
             yield place, [one.get(name) for name in names]
 
-    return Table(path, tuple(headings), "JSON lines", read)
+    return Table(path, tuple(headings), "JSON lines", read, class_names={})
 
 
 def _objects(path):
@@ -416,15 +415,16 @@ def _parsed(path, lines):
 
 
 def _parquet(path):
-    schema = pyarrow.parquet.read_schema(path)
+    file = pyarrow.parquet.ParquetFile(path)
+    schema = file.schema_arrow
     info = (schema.metadata or {}).get(b"huggingface", b"{}")
-
-    def read(names):
-        with pyarrow.parquet.ParquetFile(path) as file:
-            yield from _arrow_rows(file.iter_batches(columns=[*names]), names)
-
-    classes = _classes(json.loads(info).get("info", {}))
-    return Table(path, tuple(schema.names), "Parquet", read, classes)
+    return Table(
+        path,
+        tuple(schema.names),
+        "Parquet",
+        lambda names: _arrow_rows(file.iter_batches(columns=[*names]), names),
+        _class_names(json.loads(info).get("info", {})),
+    )
 
 
 # Files of a Hugging Face dataset that `save_to_disk` wrote.
@@ -433,24 +433,17 @@ DATASET_SPLITS = "dataset_dict.json"
 
 
 def _saved_dataset(path):
-    entries = _json(path / DATASET_STATE)["_data_files"]
-    files = [str(path / one["filename"]) for one in entries]
-    with pa.OSFile(files[0]) as source:
-        headings = tuple(pa.ipc.open_stream(source).schema.names)
-
-    def read(names):
-        return _arrow_rows(
-            itertools.chain.from_iterable(map(_batches, files)), names
-        )
-
-    info = path / DATASET_INFO
-    classes = _classes(_json(info)) if info.is_file() else {}
-    return Table(path, headings, "a saved dataset", read, classes)
-
-
-def _batches(file):
-    with pa.OSFile(file) as source:
-        yield from pa.ipc.open_stream(source)
+    files = [
+        one["filename"] for one in _json(path / DATASET_STATE)["_data_files"]
+    ]
+    parts = [pa.ipc.open_stream(pa.OSFile(str(path / file))) for file in files]
+    return Table(
+        path,
+        tuple(parts[0].schema.names),
+        "a saved dataset",
+        lambda names: _arrow_rows(itertools.chain(*parts), names),
+        _class_names(_json(path / DATASET_INFO)),
+    )
 
 
 def _arrow_rows(batches, names):
@@ -462,7 +455,7 @@ def _arrow_rows(batches, names):
             yield f"row {next(number)}", cells
 
 
-def _classes(info):
+def _class_names(info):
     """The names of classes by column, as `datasets` writes them."""
     return {
         column: tuple(map(str, feature["names"]))
@@ -480,4 +473,4 @@ def split_folders(path) -> dict[str, pathlib.Path]:
 
 
 def _json(path):
-    return json.loads(path.read_text("utf-8-sig"))
+    return json.loads(path.read_text("utf-8"))

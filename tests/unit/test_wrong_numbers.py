@@ -129,7 +129,7 @@ CASES = {
         read_text("text\tlabel\n" + "good\t1\n" * 20 + "bad\t\n"), "is a table"
     ),
     "list in quotes": (list_in_quotes, "expected a list"),
-    "one label": (one_label, "two labels"),
+    "one label": (one_label, "1 different label"),
     "shorter translations": (shorter_translations, "numbers of lines"),
     "generated text": (
         lambda _: CorpusSettings(held_out=("a.txt",)), "held_out needs files"
