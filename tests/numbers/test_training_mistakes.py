@@ -126,10 +126,6 @@ MISTAKES = {
         lambda _: ModelSettings(checkpoint="a", dropout=0.3),
         "dropout",
     ),
-    "sizes of token vectors": (
-        lambda _: ModelSettings(static=TokenVectors(), num_layers=2),
-        "one source",
-    ),
     "two vocabularies": (
         lambda _: TranslationsSettings(
             ("a.en", "a.de"), tokenizer="a", vocabulary_size=9
