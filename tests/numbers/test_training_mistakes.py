@@ -8,7 +8,7 @@ import pytest
 
 import kdkit
 from kdkit import models, training
-from kdkit.recipes import RECIPES, Stage, TokenVectors
+from kdkit.recipes import RECIPES, Stage
 from kdkit.training import (
     AugmentSettings,
     CorpusSettings,
