@@ -103,10 +103,11 @@ class KerasLoss(DistillationLoss):
 
     def get_config(self):
         arguments = inspect.signature(KerasLoss).parameters
-        config = {argument: getattr(self, argument) for argument in arguments}
-        return config | {"loss": keras.losses.serialize(self.loss)}
+        return {argument: getattr(self, argument) for argument in arguments}
 
-    to_setting = get_config
+    def to_setting(self):
+        """Returns the loss as a dict that `from_config` reads."""
+        return self.get_config() | {"loss": keras.losses.serialize(self.loss)}
 
 
 def adapted(loss, tap) -> tuple:
