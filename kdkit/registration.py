@@ -8,5 +8,5 @@ from kdkit.losses import labels as labels
 from kdkit.models import mass as mass
 from kdkit.models import tokenizer as tokenizer
 from kdkit.models import variants as variants
-from kdkit.training import embedding_data as embedding_data
 from kdkit.training import optimizers as optimizers
+from kdkit.training import texts as texts

@@ -8,7 +8,7 @@ probability.
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from kdkit.late import LateModule
 scikit_text = LateModule("sklearn.feature_extraction.text", "scikit-learn")
 
 UNKNOWN = "[UNK]"
-
+# A run of letters and digits, or any other visible character alone, as BERT
+# splits texts before it looks for word pieces.
+_WORD = re.compile(r"[^\W_]+|[^\s]")
 
 # N by task in the TinyBERT authors' code; the paper has 20 for all tasks.
 CODE_COPIES = {
@@ -117,16 +119,13 @@ class Augmenter:
         self.augmentation = augmentation
         self._masked_words = masked_words
         self._neighbors = neighbors
-        self._tokenizer = tokenizer
         self._tokenize = functools.partial(tokenize, tokenizer=tokenizer)
         self._vocabulary = tokenizer.get_vocabulary()
-        self._stop_words = (
-            default_stop_words() if stop_words is None else stop_words
-        )
+        self._unknown = tokenizer.token_to_id(UNKNOWN)
+        if stop_words is None:
+            stop_words = scikit_text.ENGLISH_STOP_WORDS
+        self._stop_words = stop_words
         self._seed = seed
-        self._in_turn = InTurn(
-            masked_words, neighbors, self._vocabulary, self._tokenize
-        )
 
     def __call__(
         self, texts: Sequence[str], first_row: int = 0, column: int = 0
@@ -143,26 +142,15 @@ class Augmenter:
             A list of lists of at most `num_copies` strings, none of them the
             text itself.
         """
-        parsed = self._parse(texts)
-        settings = self.augmentation
         generators = [
             np.random.default_rng([self._seed, first_row + number, column])
             for number in range(len(texts))
         ]
-        if settings.sequential:
-            drawn = self._in_turn(
-                parsed, settings.num_copies, settings.probability, generators
-            )
-        else:
-            candidates = find_candidates(
-                parsed, self._masked_words, self._neighbors, self._vocabulary
-            )
-            drawn = [
-                draw_at_once(
-                    one, settings.num_copies, settings.probability, generator
-                )
-                for one, generator in zip(candidates, generators, strict=True)
-            ]
+        parsed = self._parse(texts)
+        draw = self._at_once
+        if self.augmentation.sequential:
+            draw = self._in_turn
+        drawn = draw(parsed, generators)
         return [
             [
                 copy
@@ -176,114 +164,109 @@ class Augmenter:
 
     def _parse(self, texts):
         """Returns words, pieces and replaceable places of each text."""
-        words = [split_words(text) for text in texts]
-        pieces = self._tokenize([word.text for row in words for word in row])
+        rows = [split_words(text) for text in texts]
+        pieces = self._tokenize([word.text for row in rows for word in row])
         return [
-            parse(
+            self._readable(
                 row,
                 [pieces[word.text] for word in row],
-                self._stop_words,
-                self._masked_words.most_pieces,
-                self._tokenizer.token_to_id(UNKNOWN),
+                [
+                    place
+                    for place, word in enumerate(row)
+                    if self._is_replaceable(word.text)
+                    and self._unknown not in pieces[word.text]
+                ],
             )
-            for row in words
+            for row in rows
         ]
 
+    def _is_replaceable(self, word):
+        """Whether a word has only letters and is not a stop word."""
+        is_word = word.isalpha() and len(word) > 1
+        return is_word and word.lower() not in self._stop_words
 
-class InTurn:
-    """Draws the replacements for copies of texts, word after word."""
+    def _readable(self, words, pieces, places):
+        """Returns a text with those of the places that the model can read."""
+        ends = np.cumsum([len(ids) for ids in pieces])
+        most = self._masked_words.most_pieces
+        places = [place for place in places if ends[place] <= most]
+        return ParsedText(words, pieces, places)
 
-    def __init__(self, masked_words, neighbors, vocabulary, tokenize):
-        self._masked_words = masked_words
-        self._neighbors = neighbors
-        self._vocabulary = vocabulary
-        self._tokenize = tokenize
+    def _candidates(self, texts):
+        """Returns the candidates for the places of each text."""
+        found = [{} for _ in texts]
+        single, multiple = [], []
+        for candidates, text in zip(found, texts, strict=True):
+            for place in text.places:
+                is_single = len(text.pieces[place]) == 1
+                places = single if is_single else multiple
+                places.append((candidates, text, place))
+        best = self._masked_words(
+            [text.query(place) for _, text, place in single]
+        )
+        for (candidates, _, place), ids in zip(single, best, strict=True):
+            candidates[place] = [self._vocabulary[one] for one in ids]
+        near = self._neighbors(
+            [text.word(place) for _, text, place in multiple]
+        )
+        for candidates, text, place in multiple:
+            if text.word(place) in near:
+                candidates[place] = near[text.word(place)]
+        return found
 
-    def __call__(self, texts, num_copies, probability, generators):
-        """Returns for each text a list of dicts from place to word."""
+    def _at_once(self, texts, generators):
+        """Draws the replacements from candidates that the copies share."""
+        candidates = self._candidates(texts)
+        return [
+            draw(
+                found,
+                self.augmentation.num_copies,
+                self.augmentation.probability,
+                generator,
+            )
+            for found, generator in zip(candidates, generators, strict=True)
+        ]
+
+    def _in_turn(self, texts, generators):
+        """Draws the replacements word by word, each from the copy so far."""
+        probability = self.augmentation.probability
         copies = [
             [
-                _Copy(text, probability, generator, self._masked_words)
-                for _ in range(num_copies)
+                _Copy(text, generator, probability)
+                for _ in range(self.augmentation.num_copies)
             ]
             for text, generator in zip(texts, generators, strict=True)
         ]
         in_order = [copy for row in copies for copy in row]
-        while waiting := [copy for copy in in_order if copy.next_place()]:
-            self._step(waiting)
+        while due := [copy for copy in in_order if copy.places]:
+            # Words of one piece draw first.
+            due.sort(key=lambda copy: len(copy.pieces[copy.places[0]]) > 1)
+            candidates = self._candidates(
+                [
+                    self._readable(copy.words, copy.pieces, copy.places[:1])
+                    for copy in due
+                ]
+            )
+            for copy, found in zip(due, candidates, strict=True):
+                copy.places = copy.places[1:]
+                for place, words in found.items():
+                    word = words[copy.generator.integers(len(words))]
+                    copy.new[place] = word
+                    copy.pieces[place] = self._tokenize([word])[word]
         return [[copy.new for copy in row] for row in copies]
-
-    def _step(self, copies):
-        """Replaces the next place of each copy."""
-        single = [copy for copy in copies if copy.is_single]
-        best = self._masked_words([copy.query() for copy in single])
-        for copy, ids in zip(single, best, strict=True):
-            copy.choose([self._vocabulary[one] for one in ids])
-        multiple = [copy for copy in copies if not copy.is_single]
-        near = self._neighbors([copy.word for copy in multiple])
-        for copy in multiple:
-            copy.choose(near.get(copy.word))
-        pieces = self._tokenize([copy.chosen for copy in copies if copy.chosen])
-        for copy in copies:
-            copy.replace(pieces)
 
 
 class _Copy:
-    """A copy of a text, which is processed from left to right."""
+    """A copy of a text, with the places that are left to replace."""
 
-    def __init__(self, text, probability, generator, masked_words):
-        self.new = {}
-        self.chosen = None
-        self._text = text
-        self._pieces = list(text.pieces)
-        self._generator = generator
-        self._most_pieces = masked_words.most_pieces
-        self._places = [
+    def __init__(self, text, generator, probability):
+        self.words = text.words
+        self.pieces = list(text.pieces)
+        self.generator = generator
+        self.places = [
             place for place in text.places if generator.random() < probability
         ]
-
-    @property
-    def place(self):
-        return self._places[0]
-
-    @property
-    def is_single(self):
-        return self.place in self._text.single
-
-    @property
-    def word(self):
-        return self._text.words[self.place].text.lower()
-
-    def next_place(self) -> bool:
-        """Whether there is another place that the model can read."""
-        if not self._places:
-            return False
-        end = sum(len(ids) for ids in self._pieces[: self.place + 1])
-        if end > self._most_pieces:
-            self._places = []  # longer words before it moved it out of range
-        return bool(self._places)
-
-    def query(self):
-        start = sum(len(ids) for ids in self._pieces[: self.place])
-        return Query(np.concatenate(self._pieces), start)
-
-    def choose(self, words):
-        """Draws one of the candidates, if there are any."""
-        self.chosen = None
-        if words:
-            self.chosen = words[self._generator.integers(len(words))]
-
-    def replace(self, pieces):
-        """Replaces the word by the chosen one, and moves to the next place."""
-        if self.chosen is not None:
-            self.new[self.place] = self.chosen
-            self._pieces[self.place] = pieces[self.chosen]
-        self._places = self._places[1:]
-
-
-# A run of letters and digits, or any other visible character alone, as BERT
-# splits texts before it looks for word pieces.
-_WORD = re.compile(r"[^\W_]+|[^\s]")
+        self.new = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,21 +278,30 @@ class Word:
     end: int
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class ParsedText:
+    """The words of a text, their pieces, and the places to replace."""
+
+    words: Sequence[Word]
+    pieces: Sequence[np.ndarray]
+    places: Sequence[int]
+
+    def query(self, place: int) -> Query:
+        """Returns the query for a place of one piece."""
+        start = sum(len(ids) for ids in self.pieces[:place])
+        return Query(np.concatenate(self.pieces), start)
+
+    def word(self, place: int) -> str:
+        """Returns a word in lower case, as vectors have it."""
+        return self.words[place].text.lower()
+
+
 def split_words(text: str) -> list[Word]:
     """Returns the words and punctuation marks of a text."""
     return [
         Word(match.group(), match.start(), match.end())
         for match in _WORD.finditer(text)
     ]
-
-
-def is_replaceable(
-    word: str, stop_words: Collection[str] | None = None
-) -> bool:
-    """Whether a word may be replaced: only letters, and not a stop word."""
-    if stop_words is None:
-        stop_words = default_stop_words()
-    return word.isalpha() and len(word) > 1 and word.lower() not in stop_words
 
 
 def replace_words(text: str, words: list[Word], new: dict[int, str]) -> str:
@@ -322,82 +314,7 @@ def replace_words(text: str, words: list[Word], new: dict[int, str]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def default_stop_words() -> frozenset[str]:
-    """Returns scikit-learn's English stop words."""
-    return scikit_text.ENGLISH_STOP_WORDS
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ParsedText:
-    """The words of a text with their pieces."""
-
-    words: Sequence[Word]
-    pieces: Sequence[np.ndarray]
-    single: tuple[int, ...]
-    multiple: tuple[int, ...]
-
-    @property
-    def places(self) -> list[int]:
-        """All replaceable places, from left to right."""
-        return sorted((*self.single, *self.multiple))
-
-
-def parse(
-    words: Sequence[Word],
-    pieces: Sequence[np.ndarray],
-    stop_words: Collection[str],
-    most_pieces: int,
-    unknown_id: int,
-) -> ParsedText:
-    """Finds the replaceable places in a text."""
-    ends = np.cumsum([len(ids) for ids in pieces])
-    places = [
-        place
-        for place, (word, ids) in enumerate(zip(words, pieces, strict=True))
-        if is_replaceable(word.text, stop_words)
-        and ends[place] <= most_pieces
-        and unknown_id not in ids
-    ]
-    return ParsedText(
-        words,
-        pieces,
-        tuple(place for place in places if len(pieces[place]) == 1),
-        tuple(place for place in places if len(pieces[place]) > 1),
-    )
-
-
-Neighbors = Callable[[Sequence[str]], dict[str, list[str]]]
-
-
-def find_candidates(
-    texts: Sequence[ParsedText],
-    masked_words: MaskedWords,
-    neighbors: Neighbors,
-    vocabulary: Sequence[str],
-) -> list[dict[int, list[str]]]:
-    """Returns the candidates for every place, from the original texts."""
-    single = [
-        (number, place)
-        for number, text in enumerate(texts)
-        for place in text.single
-    ]
-    best = masked_words(
-        [_query(texts[number], place) for number, place in single]
-    )
-    found = [{} for _ in texts]
-    for (number, place), ids in zip(single, best, strict=True):
-        found[number][place] = [vocabulary[one] for one in ids]
-    near = neighbors(
-        [_multiple(text, place) for text in texts for place in text.multiple]
-    )
-    for candidates, text in zip(found, texts, strict=True):
-        for place in text.multiple:
-            if _multiple(text, place) in near:
-                candidates[place] = near[_multiple(text, place)]
-    return found
-
-
-def draw_at_once(
+def draw(
     candidates: dict[int, list[str]],
     num_copies: int,
     probability: float,
@@ -417,14 +334,3 @@ def draw_at_once(
         }
         for copy in range(num_copies)
     ]
-
-
-def _query(text, place):
-    """Returns the query for a place of one piece."""
-    start = sum(len(ids) for ids in text.pieces[:place])
-    return Query(np.concatenate(text.pieces), start)
-
-
-def _multiple(text, place):
-    """Returns a word of several pieces in lower case, as vectors have it."""
-    return text.words[place].text.lower()

@@ -51,7 +51,7 @@ from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.task_data import open_task
+from kdkit.training.tasks import open_task
 
 
 @dataclasses.dataclass

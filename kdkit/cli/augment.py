@@ -4,7 +4,7 @@ This is TinyBERT's augmentation (algorithm 1). A masked language model proposes
 replacements for a word of one piece, and the nearest word vectors for a word of
 several pieces. The same command continues a stopped file. Several processes can
 share the work with --shard 1/4 to 4/4; the same command without --shard then
-joins their files.
+makes what is missing and joins all of it.
 
 example:
   kdkit augment --task sst2 --data-dir glue --model runs/pretrained \\
@@ -73,6 +73,8 @@ def run(options):
     settings = augment_settings(options)
     load_tensorflow()
 
-    from kdkit.runs.augmenting import augment
+    from kdkit.augmentation.run import augment
+    from kdkit.training.tasks import open_task
 
-    augment(settings, options.output, shard_part(options.shard))
+    part = shard_part(options.shard)
+    augment(settings, open_task(settings), options.output, part)

@@ -22,7 +22,7 @@ from kdkit.cli.messages import shown_messages
 from kdkit.runs.directory import RunDirectory, read_settings
 from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.runs.settings import DistillSettings
-from kdkit.training.task_data import open_task
+from kdkit.training.tasks import open_task
 
 SUFFIXES = {".tflite": "litert", ".onnx": "onnx"}
 

@@ -54,7 +54,7 @@ from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import reject_given, require_labels
 from kdkit.cli.parser import Model, option
 from kdkit.runs.events import Measurement
-from kdkit.training.task_data import predict_logits
+from kdkit.training.source import predict_logits
 
 
 @dataclasses.dataclass

@@ -67,7 +67,7 @@ from kdkit.io.files import digest
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs.events import Export
-from kdkit.training.task_data import predict_logits
+from kdkit.training.source import predict_logits
 
 
 @dataclasses.dataclass

@@ -18,7 +18,7 @@ from kdkit.runs.directory import CONFIG, EVENTS, RunDirectory, read_config
 from kdkit.tasks import Task
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.making import require_context_length
-from kdkit.training.task_data import make_forward
+from kdkit.training.source import make_forward
 
 ARMS = (
     "student",

@@ -20,7 +20,7 @@ from kdkit.runs.directory import (
 )
 from kdkit.runs.events import Epoch
 from kdkit.runs.settings import DistillSettings
-from kdkit.training.task_data import open_task
+from kdkit.training.tasks import open_task
 
 _log = logging.getLogger(__name__)
 

@@ -49,7 +49,7 @@ from kdkit.runs.settings import (
 )
 from kdkit.settings import override
 from kdkit.training.model_settings import UPDATE, ModelSettings
-from kdkit.training.task_data import open_task
+from kdkit.training.tasks import open_task
 
 
 def teacher_settings(options) -> TeacherSettings:

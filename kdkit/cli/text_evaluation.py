@@ -13,7 +13,7 @@ from kdkit.cli.models import locate
 from kdkit.cli.options import reject_given, require, unread
 from kdkit.cli.parser import names_in
 from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
-from kdkit.data import Masking, open_packed, pack, pack_stream
+from kdkit.data import BatchStream, Masking, open_packed, pack, pack_stream
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.models.heads import is_causal
@@ -21,12 +21,18 @@ from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_metrics, generation_signatures
-from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.making import require_length
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
-from kdkit.training.sources import SentenceSource, token_metrics
-from kdkit.training.task_data import make_forward
+from kdkit.training.source import make_forward
+from kdkit.training.text import (
+    load_sentences,
+    other_sources,
+    packed_source,
+    require_vocabulary,
+    sentence_source,
+    token_metrics,
+)
 
 # Options for reading text, which a run's own text has settings for.
 HOW_READ = ("column", "one_document", "detokenizer")
@@ -90,12 +96,10 @@ def open_on_text(options):
             directory = pathlib.Path(options.model, "corpus/held_out")
             rows = open_packed(directory)
         forward = make_forward(loaded.model)
-        source = text_data.packed_source(
-            loaded.model, loaded.tokenizer, masking, rows
-        )
+        source = packed_source(loaded.model, loaded.tokenizer, masking, rows)
 
         def measure():
-            return source.measure(forward)
+            return source.evaluate(forward)["metrics"]
 
         about = {
             "corpus": options.corpus or "held_out",
@@ -212,13 +216,11 @@ def open_on_sentences(options) -> Measurable:
     place = locate(options.model)
     opened = open_writer(place, options)
     text = _text(options, opened, place.run)
-    text_data.require_vocabulary(text, opened.tokenizer)
+    require_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
         require_length(text.sequence_length, opened.model, "--sequence-length ")
-    held_out = text_data.load_sentences(
-        text, opened.tokenizer, is_held_out=True
-    )
-    source = SentenceSource(None, held_out)
+    held_out = load_sentences(text, opened.tokenizer, is_held_out=True)
+    source = sentence_source(None, held_out)
     if held_out.num_truncated:
         print(
             f"{held_out.num_truncated} texts are truncated to "
@@ -274,7 +276,7 @@ def open_on_sentences(options) -> Measurable:
                 writer(sources), targets, text.sides[1]
             )
         if forward is not None:
-            measured |= source.measure(forward)
+            measured |= source.evaluate(forward)["metrics"]
             if writer is not None and len(held_out) > 1:
                 measured |= _reading(forward, source, measured["perplexity"])
         return measured
@@ -290,9 +292,8 @@ def open_on_sentences(options) -> Measurable:
 
 def _reading(forward, source, perplexity):
     """The perplexity of targets with other targets' sources, as a metric."""
-    mixed_up = token_metrics(
-        forward, text_data.other_sources(source.held_out_batches)
-    )
+    batches = BatchStream(source.held_out, source.held_out_order).evaluation()
+    mixed_up = token_metrics(forward, other_sources(batches), "token_accuracy")
     others = mixed_up["perplexity"]
     if others < LEAST_EFFECT * perplexity:
         print(

@@ -6,8 +6,8 @@ from kdkit import data, models
 from kdkit.cli.options import require
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import UsageError
-from kdkit.training import text_data
 from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.text import load_sentences
 
 DECODER_ROWS = 4  # read token by token
 
@@ -61,7 +61,7 @@ def read_encoder_decoder(place, exporter, options) -> TextModel:
 def _held_out_pairs(text, tokenizer, length):
     """Some of a run's held-out pairs, `None` if their files are missing."""
     try:
-        found = text_data.load_sentences(
+        found = load_sentences(
             dataclasses.replace(text, sequence_length=length),
             tokenizer,
             is_held_out=True,

@@ -47,6 +47,7 @@ from kdkit.data.retrieval import (
     read_candidates,
     read_retrieval,
 )
+from kdkit.data.selection import normalized
 from kdkit.data.sentences import (
     EncodedSentences,
     PairRows,
@@ -76,7 +77,6 @@ from kdkit.data.tables import Examples, open_table
 from kdkit.data.texts import DETOKENIZERS, Corpus, ParallelText
 from kdkit.data.unlabeled import (
     mix_unlabeled,
-    normalized,
     read_unlabeled,
     repeated_rows,
     unlabeled_rows,

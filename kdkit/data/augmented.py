@@ -1,33 +1,29 @@
-"""Stores labelled and augmented examples, encoded, on disk."""
+"""Stores labelled and augmented examples, encoded, on disk.
 
-import array
-import contextlib
+A file of augmented examples begins with a line `# {...}`, which contains what
+the examples were made from, and a checksum of the other lines. These are
+tab-separated: headings with `source_row` and then the texts, and a line for
+each example. Files from other programs may have no first line.
+"""
+
 import dataclasses
+import hashlib
 import itertools
 import json
 import pathlib
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples, encoded_steps
+from kdkit.data.encoding import EncodedExamples
+from kdkit.data.selection import normalized, normalized_rows
+from kdkit.data.store import read_encoded, write_encoded
 from kdkit.data.tables import Examples, at, column_place, require_width
-from kdkit.data.unlabeled import normalized, normalized_rows
 from kdkit.errors import UsageError
-from kdkit.io.files import (
-    digest,
-    fits_own_digest,
-    staged,
-    with_own_digest,
-    write_text,
-)
+from kdkit.io.files import change_in_words, digest
 from kdkit.io.reading import numbered_lines
 
-INDEX = "index.json"
-COLUMNS = {
-    "token_ids": "int32", "segment_ids": "int8", "lengths": "int32",
-    "sources": "int32",
-}  # fmt: skip
-MAPPED = ("token_ids", "segment_ids")  # other columns: a number per example
+SOURCE_ROW = "source_row"
+NOTE = "# "  # begins the first line
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,123 +105,95 @@ def store_augmented(
             same texts are left out.
 
     Raises:
-        UsageError: as `read_copies`.
+        UsageError: as `read_copies` and `require_made_from`.
     """
-    directory = pathlib.Path(directory)
+    require_made_from(file, examples)
     if row_numbers is None:
         row_numbers = np.arange(len(examples))
-    chosen = examples.take(row_numbers)
-    made_of = (
-        digest(pathlib.Path(file)) if pathlib.Path(file).exists() else None
-    )
-    if not _is_stored(directory, made_of, len(chosen)):
-        copies = _Copies(file, examples, row_numbers, known)
-        _store(
-            itertools.chain(zip(*chosen.texts, strict=True), copies),
+    labeled = examples.take(row_numbers)
+    made_of = {"file": digest(pathlib.Path(file)), "num_labeled": len(labeled)}
+    found = read_encoded(directory, tokenizer, sequence_length)
+    if found is None or not made_of.items() <= found[2].items():
+        about = {**made_of, "num_left_out": 0}
+        copies = _copies(file, examples, row_numbers, known, about)
+        rows = enumerate(zip(*labeled.texts, strict=True))
+        write_encoded(
+            itertools.chain(rows, copies),
             len(examples.texts),
             tokenizer,
             sequence_length,
             directory,
-            copies,
-            {"file": made_of, "num_labeled": len(chosen)},
+            about,
         )
-    index = json.loads((directory / INDEX).read_text())
-    columns = _read_columns(directory)
-    sources = columns.pop("sources")
-    encoded = EncodedExamples(
-        **columns,
-        labels=np.concatenate([chosen.labels, chosen.labels[sources]]),
-        sequence_length=sequence_length,
-        num_truncated=index["num_truncated"],
-        pad_token_id=tokenizer.pad_token_id,
+        found = read_encoded(directory, tokenizer, sequence_length)
+    encoded, sources, about = found
+    return AugmentedExamples(
+        dataclasses.replace(encoded, labels=labeled.labels[sources]),
+        sources[len(labeled) :],
+        about["num_left_out"],
     )
-    return AugmentedExamples(encoded, sources, index["num_left_out"])
 
 
-class _Copies:
-    """The augmented examples to train on, counted as they are read."""
-
-    def __init__(self, file, examples, row_numbers, known):
-        self._file = file
-        self._num_rows = len(examples)
-        self._num_texts = len(examples.texts)
-        self._places = {
-            int(number): place for place, number in enumerate(row_numbers)
-        }
-        self._known = normalized_rows(known)
-        self.sources = array.array("i")
-        self.num_left_out = 0
-
-    def __iter__(self):
-        copies = read_copies(self._file, self._num_texts, self._num_rows)
-        for source, texts in copies:
-            if source not in self._places:
-                continue
-            if normalized(texts) in self._known:
-                self.num_left_out += 1
-                continue
-            self.sources.append(self._places[source])
-            yield texts
+def _copies(file, examples, row_numbers, known, about):
+    """Yields the augmented examples to train on, each after its source."""
+    places = {int(number): place for place, number in enumerate(row_numbers)}
+    known = normalized_rows(known)
+    for source, texts in read_copies(file, len(examples.texts), len(examples)):
+        if source not in places:
+            continue
+        if normalized(texts) in known:
+            about["num_left_out"] += 1
+            continue
+        yield places[source], texts
 
 
-def _is_stored(directory, made_of, num_labeled):
-    """Whether the examples of this file, or of any file, are stored."""
-    try:
-        index = json.loads((directory / INDEX).read_text())
-        return (
-            fits_own_digest(index)
-            and index["num_labeled"] == num_labeled
-            and made_of in (None, index["file"])
-            and index["sha256"] == _digests(directory)
+def texts_digest(examples: Examples) -> str:
+    """Returns a checksum of all texts, in their order."""
+    total = hashlib.sha256()
+    for column in examples.texts:
+        for text in column:
+            total.update(text.encode() + b"\0")
+    return total.hexdigest()[:16]
+
+
+def require_made_from(
+    file, examples: Examples, settings: dict | None = None
+) -> None:
+    """Requires that a file was made from these texts, if it contains that.
+
+    Args:
+        file: path, as `store_augmented` takes it.
+        examples: `Examples`, the expected sources.
+        settings: dict of the other expected values, or `None` to accept any.
+
+    Raises:
+        UsageError: with the differences, and for a file that has changed.
+    """
+    with open(file, "rb") as opened:
+        first = opened.readline().decode(errors="replace")
+        content = hashlib.file_digest(opened, "sha256").hexdigest()
+    if not first.startswith(NOTE):
+        if settings:
+            raise UsageError(
+                f"{file} does not contain how it was made. Without options for "
+                "augmentation it is used."
+            )
+        return
+    note = json.loads(first.removeprefix(NOTE))
+    expected = {**(settings or {}), "texts": texts_digest(examples)}
+    changes = [
+        change_in_words(name, note["made_from"].get(name), value)
+        for name, value in sorted(expected.items())
+        if note["made_from"].get(name) != value
+    ]
+    if changes:
+        raise UsageError(
+            f"{file} was made with other settings: {'; '.join(changes)}."
         )
-    except (OSError, ValueError):  # damaged, so write again
-        return False
-
-
-def _digests(directory):
-    """The checksums of the columns by name."""
-    return {name: digest(directory / name) for name in COLUMNS}
-
-
-def _read_columns(directory):
-    """The columns. Columns with a number per token are mapped from files."""
-    return {
-        name: np.memmap(directory / name, dtype=dtype, mode="r")
-        if name in MAPPED
-        else np.fromfile(directory / name, dtype=dtype)
-        for name, dtype in COLUMNS.items()
-    }
-
-
-def _store(
-    rows, num_texts, tokenizer, sequence_length, directory, copies, made_of
-):
-    """Writes the columns, then the index: an index means success."""
-    num_truncated = 0
-    with contextlib.ExitStack() as stack:
-        paths = {
-            name: stack.enter_context(staged(directory / name))
-            for name in COLUMNS
-        }
-        files = {
-            name: stack.enter_context(open(path, "wb"))
-            for name, path in paths.items()
-        }
-        for step in encoded_steps(rows, num_texts, tokenizer, sequence_length):
-            num_truncated += int(step["truncated"].sum())
-            for name in ("token_ids", "segment_ids", "lengths"):
-                files[name].write(step[name].astype(COLUMNS[name]).tobytes())
-        files["sources"].write(np.array(copies.sources, "int32").tobytes())
-    index = {
-        **made_of,
-        "num_truncated": num_truncated,
-        "num_left_out": copies.num_left_out,
-        "sha256": _digests(directory),
-    }
-    write_text(directory / INDEX, json.dumps(with_own_digest(index)))
-
-
-SOURCE_ROW = "source_row"
+    if note["content"] != content:
+        raise UsageError(
+            f"{file} has changed since it was made. Make it again."
+        )
 
 
 def count_copies(file) -> int:
@@ -234,7 +202,7 @@ def count_copies(file) -> int:
     Args:
         file: path, as `store_augmented` takes it.
     """
-    return sum(1 for _ in numbered_lines(file)) - 1
+    return sum(1 for _ in _table_lines(file)) - 1
 
 
 def read_copies(file, num_texts: int, num_rows: int):
@@ -250,7 +218,7 @@ def read_copies(file, num_texts: int, num_rows: int):
             line for another number of columns and for a source that is not a
             row of the task.
     """
-    lines = numbered_lines(file)
+    lines = _table_lines(file)
     _, header = next(lines)
     headings = header.split("\t")
     first = len(headings) - num_texts
@@ -271,3 +239,10 @@ def read_copies(file, num_texts: int, num_rows: int):
                     f"the task. Received: {source}."
                 )
         yield source, tuple(cells[first:])
+
+
+def _table_lines(file):
+    """Yields the numbers and the lines of the table in a file."""
+    for number, line in numbered_lines(file):
+        if number > 1 or not line.startswith(NOTE):
+            yield number, line

@@ -12,7 +12,6 @@ from kdkit import models
 from kdkit.data.stream import CacheableDataset
 from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
-from kdkit.late import tf
 
 ROWS_PER_STEP = 1024  # tokenized together
 
@@ -62,13 +61,12 @@ class EncodedExamples(CacheableDataset):
         return np.cumsum(self.lengths, dtype="int64") - self.lengths
 
     def contents(self):
-        columns = [
-            np.asarray(column, "int32")
-            for column in (self.token_ids, self.segment_ids)
-        ]
         ends = (self.starts + self.lengths).tolist()
         for start, end in zip(self.starts.tolist(), ends, strict=True):
-            yield tuple(column[start:end] for column in columns)
+            yield tuple(
+                np.asarray(column[start:end], "int32")
+                for column in (self.token_ids, self.segment_ids)
+            )
 
     def inputs(self, rows, padded_length):
         places, real = self.places(rows, padded_length)
@@ -79,16 +77,6 @@ class EncodedExamples(CacheableDataset):
                 ("segment_ids", self.segment_ids, 0),
             )
         } | {"padding_mask": real.astype("int32")}
-
-    @property
-    def signature(self):
-        names = ("token_ids", "segment_ids", "padding_mask")
-        inputs = dict.fromkeys(names, tf.TensorSpec((None, None), "int32"))
-        if self.label_weights is not None:
-            inputs["label_weight"] = tf.TensorSpec((None,), "float32")
-        if self.labels is None:
-            return inputs
-        return inputs, *self._signature_of_labels
 
     def batch(self, rows, padded_length, seed):
         """Returns `x`, or `(x, y)` for examples with labels.
@@ -111,11 +99,6 @@ class EncodedExamples(CacheableDataset):
         if self.labels is None:
             return inputs
         return inputs, *self._labels_of(rows, padded_length)
-
-    @property
-    def _signature_of_labels(self):
-        shape = (None, *self.labels.shape[1:])
-        return (tf.TensorSpec(shape, self.labels.dtype),)
 
     def _labels_of(self, rows, padded_length):
         del padded_length
@@ -315,11 +298,6 @@ class EncodedTokens(EncodedExamples):
     @property
     def _rows(self):
         return np.split(self.labels, np.cumsum(self.lengths)[:-1])
-
-    @property
-    def _signature_of_labels(self):
-        shape = (None, None)
-        return tf.TensorSpec(shape, "int32"), tf.TensorSpec(shape, "float32")
 
     def _labels_of(self, rows, padded_length):
         """Labels by position. Labels without a class have weight 0."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kdkit.data.selection import PUNCTUATION, normalized
 from kdkit.data.tables import Examples, label_value, labeled, open_table
-from kdkit.data.unlabeled import PUNCTUATION, normalized
 from kdkit.errors import UsageError, unknown
 
 DEV_SHARE = 0.1

@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import json
-import pathlib
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,19 +10,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from kdkit import models
 from kdkit.data.encoding import room_for_text
 from kdkit.data.masking import Masker, traced_masker
+from kdkit.data.store import read_columns, write_columns
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
-from kdkit.io.files import (
-    digest,
-    fits_own_digest,
-    staged,
-    with_own_digest,
-    write_text,
-)
-from kdkit.late import tf
 
 TEXTS_PER_STEP = 256  # tokenized together
-INDEX, ROWS = "index.json", "rows"
+COLUMNS = {"rows": "int32"}
 PADDING = -1  # after the last token of a decoder's last sequence
 
 
@@ -81,17 +72,22 @@ def pack(
         UsageError: if the texts have no token, or `sequence_length` is too
             small for any text.
     """
-    frame = (tokenizer.start_token_id, tokenizer.end_token_id)
-    room = room_for_text(sequence_length, len(frame))
+    start, end = tokenizer.start_token_id, tokenizer.end_token_id
+    room = room_for_text(sequence_length, num_special=2)
+    about = {"num_texts": 0}
 
-    def pieces():
-        for token_ids, lengths in _tokenised(texts, tokenizer):
+    def streams():
+        for token_ids, lengths in _tokenised(texts, tokenizer, about):
             # After each text one [SEP].
-            ends = np.cumsum(lengths)
-            stream = np.insert(token_ids, ends, tokenizer.end_token_id)
-            yield stream, len(lengths)
+            yield np.insert(token_ids, np.cumsum(lengths), end)
 
-    return _write(directory, pieces(), room, frame=frame)
+    rows = (
+        np.pad(
+            windows, [(0, 0), (1, 1)], constant_values=[(0, 0), (start, end)]
+        )
+        for windows in _windows(streams(), room, room)
+    )
+    return _write(directory, rows, sequence_length, about)
 
 
 def pack_stream(
@@ -139,66 +135,56 @@ def pack_stream(
             f"stride={stride}, sequence_length={sequence_length}."
         )
     end = tokenizer.end_token_id
+    about = {"num_texts": 0, "stride": stride, "num_words": num_words}
 
-    def pieces():
-        yield np.array([end], "int32"), 0
-        for token_ids, lengths in _tokenised(texts, tokenizer):
+    def streams():
+        yield np.array([end], "int32")
+        for token_ids, lengths in _tokenised(texts, tokenizer, about):
             ends = np.cumsum(lengths)
             if one_document:
                 ends = ends[lengths == 0]
-            yield np.insert(token_ids, ends, end), len(lengths)
+            yield np.insert(token_ids, ends, end)
 
-    return _write(
-        directory,
-        pieces(),
-        sequence_length + 1,
-        pad_last=True,
-        stride=stride,
-        num_words=num_words,
-    )
+    width = sequence_length + 1
+    rows = _windows(streams(), width, stride, pads_last=True)
+    return _write(directory, rows, width, about)
 
 
-def _write(directory, pieces, width, frame=(), pad_last=False, **about):
-    """Cuts a stream of tokens into windows, and writes each with its frame."""
-    directory = pathlib.Path(directory)
-    # The index is written last: with an index, the sequences are complete.
-    (directory / INDEX).unlink(missing_ok=True)
-    step = about.get("stride", width)
-    num_rows = num_texts = 0
-    left_over = np.empty(0, "int32")
-    with staged(directory / ROWS) as raw, open(raw, "wb") as file:
+def _windows(streams, width, step, pads_last=False):
+    """Yields windows of a stream of tokens, each `step` after the one before.
 
-        def write(windows):
-            rows = np.empty((len(windows), width + len(frame)), "int32")
-            if frame:
-                rows[:, 0], rows[:, -1] = frame
-            rows[:, bool(frame) :][:, :width] = windows
-            file.write(rows.tobytes())
+    With `pads_last`, padding fills a last window with the tokens that no other
+    window predicts.
+    """
+    rest, num_seen = np.empty(0, "int32"), 1
+    for tokens in streams:
+        stream = np.concatenate([rest, tokens])
+        num_full = max(0, (len(stream) - width) // step + 1)
+        if num_full:
+            num_seen = width - step
+            yield sliding_window_view(stream, width)[::step][:num_full]
+        rest = stream[num_full * step :]
+    if pads_last and len(rest) > num_seen:
+        padding = (0, width - len(rest))
+        yield np.pad(rest, padding, constant_values=PADDING)[np.newaxis]
 
-        for tokens, count in pieces:
-            num_texts += count
-            stream = np.concatenate([left_over, tokens])
-            full = max(0, (len(stream) - width) // step + 1)
-            if full:
-                windows = sliding_window_view(stream, width)[::step]
-                write(windows[:full])
-            num_rows += full
-            left_over = stream[full * step :]
-        seen = width - step if num_rows else 1
-        if pad_last and len(left_over) > seen:
-            last = np.full((1, width), PADDING, "int32")
-            last[0, : len(left_over)] = left_over
-            write(last)
-            num_rows += 1
-    index = {
-        "num_rows": num_rows,
-        "sequence_length": width + len(frame),
-        "num_texts": num_texts,
-        "sha256": digest(directory / ROWS),
-        **about,
-    }
-    write_text(directory / INDEX, json.dumps(with_own_digest(index)))
-    return _mapped(directory, index)
+
+def _write(directory, rows, sequence_length, about) -> PackedCorpus:
+    """Writes sequences of one length, and opens them."""
+
+    def steps():
+        some = None
+        for some in rows:
+            yield {"rows": some}
+        if some is None:
+            raise UsageError(
+                f"The corpus is too short: its {about['num_texts']} texts do "
+                f"not fill a sequence of {sequence_length} tokens."
+            )
+
+    about["sequence_length"] = sequence_length
+    write_columns(directory, COLUMNS, steps(), about)
+    return open_packed(directory)
 
 
 def open_packed(directory) -> PackedCorpus | None:
@@ -208,49 +194,36 @@ def open_packed(directory) -> PackedCorpus | None:
         directory: path, as in `pack`.
 
     Returns:
-        `PackedCorpus`, or `None` if `pack` did not finish or a file has
-        changed.
+        `PackedCorpus`, or `None` if `pack` did not finish.
     """
-    directory = pathlib.Path(directory)
-    try:
-        index = json.loads((directory / INDEX).read_text())
-        if not fits_own_digest(index):
-            return None
-        if index["sha256"] != digest(directory / ROWS):
-            return None
-    except (OSError, ValueError):
+    found = read_columns(directory, COLUMNS)
+    if found is None:
         return None
-    return _mapped(directory, index)
-
-
-def _mapped(directory, index):
-    """The sequences that a valid index describes."""
-    rows = np.memmap(
-        directory / ROWS,
-        dtype="int32",
-        mode="r",
-        shape=(index["num_rows"], index["sequence_length"]),
-    )
+    columns, about = found
     return PackedCorpus(
-        rows, index["num_texts"], index.get("stride"), index.get("num_words")
+        columns["rows"].reshape(-1, about["sequence_length"]),
+        about["num_texts"],
+        about.get("stride"),
+        about.get("num_words"),
     )
 
 
-def _tokenised(texts, tokenizer):
+def _tokenised(texts, tokenizer, about):
     """Yields the token ids of some texts at a time, and their lengths."""
     tokenizer = models.as_tokenizer(tokenizer)
     texts = iter(texts)
-    num_texts = num_tokens = 0
+    num_tokens = 0
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
         rows = tokenizer.rows(some)
         lengths = np.array(list(map(len, rows)), "int32")
         token_ids = np.concatenate(rows).astype("int32")
-        num_texts += len(some)
+        about["num_texts"] += len(some)
         num_tokens += len(token_ids)
         yield token_ids, lengths
     if not num_tokens:
         raise UsageError(
-            f"The corpus is empty: none of its {num_texts} texts has a token."
+            "The corpus is empty: none of its "
+            f"{about['num_texts']} texts has a token."
         )
 
 
@@ -272,9 +245,8 @@ class PackedRows(CacheableDataset):
         # Only the last sequence may have padding; its last token is not read.
         filled = int((corpus.rows[-1] != PADDING).sum())
         self.lengths[-1] = filled - self._is_for_decoder
-        self._num_seen = (
-            0  # tokens of a sequence that are also in the one before
-        )
+        # Tokens of a sequence that are also in the one before.
+        self._num_seen = 0
         if counts_once and self._is_for_decoder:
             self._num_seen = self.sequence_length - corpus.stride
 
@@ -296,15 +268,6 @@ class PackedRows(CacheableDataset):
             "segment_ids": np.zeros_like(chosen),
             "padding_mask": np.ones_like(chosen),
         }
-
-    @property
-    def signature(self):
-        shape = (None, self.sequence_length)
-        ids = tf.TensorSpec(shape, "int32")
-        names = ("token_ids", "padding_mask")
-        if not self._is_for_decoder:
-            return dict.fromkeys((*names, "segment_ids"), ids)
-        return dict.fromkeys(names, ids), ids, tf.TensorSpec(shape, "float32")
 
     def batch(self, rows, padded_length, seed):
         """Returns the inputs of an encoder, or `(x, y, sample_weight)`.
@@ -336,20 +299,10 @@ class MaskedRows(SequenceDataset):
     is_row_wise = False  # masks are drawn for whole batches
 
     def __init__(self, corpus: PackedCorpus, masker: Masker):
-        self._corpus, self._masking = corpus, masker.masking
+        self._corpus = corpus
         self._mask = traced_masker(masker, corpus.sequence_length)
         self.sequence_length = corpus.sequence_length
         self.lengths = np.full(len(corpus), self.sequence_length, "int32")
-
-    @property
-    def signature(self):
-        length = self.sequence_length
-        ids = tf.TensorSpec((None, length), "int32")
-        shape = (None, self._masking.num_predictions(length))
-        predicted = tf.TensorSpec(shape, "int32")
-        names = ("token_ids", "segment_ids", "padding_mask")
-        inputs = {**dict.fromkeys(names, ids), "mask_positions": predicted}
-        return inputs, predicted, tf.TensorSpec(shape, "float32")
 
     def batch(self, rows, padded_length, seed):
         """Returns `(x, y, sample_weight)` as `Masker` does.

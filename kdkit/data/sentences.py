@@ -11,16 +11,8 @@ from kdkit.data.encoding import room_for_text, tokenize
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
-from kdkit.late import tf
 
 NUM_SPECIAL = 2  # the language token before a sentence, the end after it
-INPUTS = (
-    "encoder_token_ids",
-    "encoder_padding_mask",
-    "decoder_token_ids",
-    "decoder_padding_mask",
-    "decoder_positions",
-)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -187,10 +179,6 @@ class PairRows(CacheableDataset):
     def inputs(self, rows, padded_length):
         return self.batch(rows, padded_length, None)[0]
 
-    @property
-    def signature(self):
-        return _signature()
-
     def batch(self, rows, padded_length, seed):
         """Returns `(x, y, sample_weight)` for an encoder-decoder.
 
@@ -240,10 +228,6 @@ class SpanRows(SequenceDataset):
     def sides(self):
         return [self.lengths, self._masker.span_lengths(self.lengths)]
 
-    @property
-    def signature(self):
-        return _signature()
-
     def batch(self, rows, padded_length, seed):
         """Returns `(x, y, sample_weight)` as `kdkit.data.SpanMasker` does.
 
@@ -252,9 +236,3 @@ class SpanRows(SequenceDataset):
         """
         del padded_length
         return self._mask(self._sentences.padded(rows), seed)
-
-
-def _signature():
-    ids = tf.TensorSpec((None, None), "int32")
-    weights = tf.TensorSpec((None, None), "float32")
-    return dict.fromkeys(INPUTS, ids), ids, weights

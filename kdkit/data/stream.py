@@ -52,11 +52,6 @@ class SequenceDataset(abc.ABC):
         """The tokens of every example, by side, such as source and target."""
         return [self.row_lengths]
 
-    @property
-    @abc.abstractmethod
-    def signature(self):
-        """Returns the `tf.TensorSpec`s for the result of `batch`."""
-
     @abc.abstractmethod
     def batch(self, rows: np.ndarray, padded_length: int, seed: np.ndarray):
         """Returns a batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
@@ -155,11 +150,9 @@ class BatchStream:
         batching: `Buckets`, `FullBatches` or `TokenBatches`.
         seed: int. The seed for the order and for random parts of batches.
             Evaluation does not depend on it. Defaults to `0`.
-        features: further inputs of each batch, or `None`: an object with a
-            `signature`, a dict of `tf.TensorSpec`s, `row_bytes`, a function
-            from a padded length to the size of the features of one example,
-            and, when called with the numbers of the examples and the padded
-            length, a dict of arrays. Defaults to `None`.
+        features: further inputs of each batch: a callable from the numbers of
+            the examples and the padded length to a dict of arrays, nested or
+            not, or `None`. Defaults to `None`.
         shares: `Shares`. The replicas of this process. The elements of the data
             sets are their shares of each batch, one after the other. Defaults
             to whole batches.
@@ -209,7 +202,9 @@ class BatchStream:
             return batches
         smaller = []
         for rows, length in batches:
-            count = rows_within(self.features.row_bytes(length), len(rows))
+            of_one = keras.tree.flatten(self.features(rows[:1], length))
+            size = sum(one.nbytes for one in of_one)
+            count = rows_within(size, len(rows))
             smaller += [
                 (rows[begin : begin + count], length)
                 for begin in range(0, len(rows), count)
@@ -285,14 +280,25 @@ class BatchStream:
             return batch
         return _with_features(batch, self.features(rows, length))
 
+    def _signature(self):
+        """The specs of all batches, from batches of one example."""
+        lengths, sides = self.examples.row_lengths, self.examples.sides
+        extremes = [
+            pick(side) for side in sides for pick in (np.argmin, np.argmax)
+        ]
+        made = []
+        for row in extremes:
+            padded = [int(lengths[row]), int(lengths[row]) + 1]
+            if isinstance(self.batching, FullBatches):
+                padded = [self.examples.sequence_length]
+            seed = _step_seed(0, 0, 0)
+            made += [self._batch(np.array([row]), one, seed) for one in padded]
+        return keras.tree.map_structure(_spec, *made)
+
     def _dataset(self, elements, cardinality):
-        signature = self.examples.signature
-        count = PREFETCHED
-        if self.features is not None:
-            signature = _with_features(signature, self.features.signature)
-            count = 1
+        count = PREFETCHED if self.features is None else 1
         dataset = tf.data.Dataset.from_generator(
-            elements, output_signature=signature
+            elements, output_signature=self._signature()
         )
         # TensorFlow's tuning thread sleeps for up to a minute, and the end of
         # an iterator, and so of `fit`, waits for the thread.
@@ -318,8 +324,15 @@ def _rows_of(batch, rows):
     )
 
 
+def _spec(*arrays):
+    """The spec of arrays whose examples and lengths differ."""
+    sizes = zip(*(array.shape[1:] for array in arrays), strict=True)
+    shape = [one if {one, *others} == {one} else None for one, *others in sizes]
+    return tf.TensorSpec([None, *shape], arrays[0].dtype)
+
+
 def _with_features(batch, features):
-    """A batch, or its signature, with further inputs."""
+    """A batch with further inputs."""
     if isinstance(batch, dict):
         return batch | features
     x, *others = batch

@@ -6,7 +6,7 @@ import numpy as np
 
 from kdkit.data import Examples, Questions, TokenExamples, normalized
 from kdkit.data.encoding import as_given
-from kdkit.data.unlabeled import PUNCTUATION
+from kdkit.data.selection import PUNCTUATION
 from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, share
 from kdkit.tasks import MultiLabel, Regression, Task
 

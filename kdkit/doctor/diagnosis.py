@@ -40,12 +40,12 @@ from kdkit.training.making import (
     make_model,
     require_length,
 )
-from kdkit.training.sources import TaskSource
-from kdkit.training.task_data import (
+from kdkit.training.source import make_forward
+from kdkit.training.tasks import (
     Evaluator,
     TrainingRows,
-    make_forward,
     open_task,
+    task_source,
 )
 from kdkit.training.trainers import make_trainer
 
@@ -216,7 +216,7 @@ def _seconds_per_update(subject, stage: Stage, train):
     """Returns the seconds of a typical update, and of the first one."""
     settings = subject.settings
     evaluator = Evaluator(subject.task, train, settings.data.dev_split)
-    source = TaskSource(
+    source = task_source(
         TrainingRows(train), evaluator, settings.data.num_buckets
     )
     arm = Arm(

@@ -50,7 +50,7 @@ from kdkit.runs.settings import DistillSettings, TeacherSettings
 from kdkit.taps import describe
 from kdkit.tasks import SingleLabel, Task, majority_accuracy
 from kdkit.training.data_settings import DataSettings
-from kdkit.training.task_data import BATCH_SIZE, predict_logits
+from kdkit.training.source import BATCH_SIZE, predict_logits
 
 QUICK_ROWS = 256  # dev examples, before a run
 

@@ -28,7 +28,7 @@ from kdkit.errors import UsageError
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
-from kdkit.training.task_data import (
+from kdkit.training.tasks import (
     kept_apart,
     read_kept_unlabeled,
     read_train_and_dev,

@@ -5,6 +5,7 @@ import pathlib
 import re
 
 from kdkit.errors import UsageError
+from kdkit.io.files import digest
 from kdkit.io.reading import read_json
 
 KAGGLE, HUGGING_FACE = "kaggle://", "hf://"  # where models are uploaded
@@ -220,3 +221,14 @@ def find(source) -> Place:
         if any((folder / name).is_file() for name in (CONFIG, MODEL_FILE)):
             return Place(str(source), folder)
     return Place(str(source), path)
+
+
+def model_digest(place: str) -> str | None:
+    """Returns the checksum of a model's files, or the name of a preset."""
+    try:
+        files = find(place).files
+    except UsageError:
+        return None
+    if files is not None:
+        return digest(files)
+    return None if pathlib.Path(place).is_absolute() else str(place)

@@ -32,9 +32,9 @@ from kdkit.runs.reduced_teacher import (
 from kdkit.taps import own_names
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.embedding_data import load_texts
 from kdkit.training.making import DATA_LENGTH, require_length
-from kdkit.training.task_data import make_forward, open_pairs
+from kdkit.training.source import Source, make_forward
+from kdkit.training.texts import open_pairs, texts_source
 
 _log = logging.getLogger(__name__)
 TEXTS = "texts"  # the folder of the encoded texts in a run
@@ -176,14 +176,14 @@ class EmbedderParts(Parts):
             )
 
     def load(self, run):
-        self.source, self._counts = self.load_source(run)
+        self.source = self.load_source(run)
         components = self.read_components()
         if components is not None:
             self._reduced.set_components(components, self.distribution)
 
-    def load_source(self, run) -> tuple:
-        """Returns the texts and their counts, as `load_texts` does."""
-        return load_texts(
+    def load_source(self, run) -> Source:
+        """Returns the texts that the run trains on."""
+        return texts_source(
             self.settings.data,
             self.task,
             self.tokenizer,
@@ -213,8 +213,8 @@ class EmbedderParts(Parts):
         return found[COMPONENTS]
 
     def measure(self, run):
-        run.log(Unlabeled(**self._counts))
-        if not self.source.measures_start:
+        run.log(Unlabeled(**self.source.counts))
+        if self.source.evaluate_teacher is None:
             return
         known = {
             event.arm for event in run.events(Evaluation) if event.stage is None
@@ -232,10 +232,10 @@ class EmbedderParts(Parts):
 
     def measurements(self) -> dict:
         """Returns what is measured before training."""
-        measure = self.source.measure
+        source = self.source
         return {
-            "teacher": lambda: measure("teacher", self.forward),
-            "student": lambda: measure("student", self.start_forward()),
+            "teacher": lambda: source.evaluate_teacher(self.forward),
+            "student": lambda: source.evaluate(self.start_forward()),
         }
 
     def start_forward(self):

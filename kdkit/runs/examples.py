@@ -12,12 +12,13 @@ from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Augmented, Unlabeled
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
-from kdkit.training.sources import TaskSource
-from kdkit.training.task_data import (
+from kdkit.training.source import Source
+from kdkit.training.tasks import (
     Evaluator,
     TrainingRows,
     load_data,
     load_unlabeled,
+    task_source,
 )
 
 
@@ -36,9 +37,9 @@ class LoadedRows:
         unlabeled = self.settings.unlabeled
         return 1.0 if unlabeled is None else unlabeled.per_labeled
 
-    def source(self, evaluator: Evaluator) -> TaskSource:
+    def source(self, evaluator: Evaluator) -> Source:
         """Returns the source that the stages train on."""
-        return TaskSource(
+        return task_source(
             self.train,
             evaluator,
             self.settings.data.num_buckets,
@@ -46,22 +47,22 @@ class LoadedRows:
             self._per_labeled,
         )
 
-    def control_source(self, evaluator: Evaluator) -> TaskSource:
+    def control_source(self, evaluator: Evaluator) -> Source:
         """Returns a source of labelled examples alone, as many per epoch."""
-        source = self.source(evaluator)
         if self.unlabeled is None:
-            return source
+            return self.source(evaluator)
         num_rows = self.train.num_rows + unlabeled_rows(
             self.train.num_rows, len(self.unlabeled), self._per_labeled
         )
-        return dataclasses.replace(source, unlabeled=None, num_rows=num_rows)
+        buckets = self.settings.data.num_buckets
+        return task_source(self.train, evaluator, buckets, num_rows=num_rows)
 
     def log(self, run: RunDirectory) -> None:
         """Logs the counts of augmented and unlabelled examples."""
         if self.unlabeled is not None:
             run.log(Unlabeled(**self.counts))
-        if self.train.augmented is not None:
-            run.log(Augmented(**self.train.counts()))
+        if self.train.counts is not None:
+            run.log(Augmented(**self.train.counts))
 
 
 def load_rows(

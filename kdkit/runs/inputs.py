@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.io.files import DIGEST, change_in_words, digest
+from kdkit.models.places import model_digest
 from kdkit.models.tokenizer_files import byte_pair_files
 from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
 from kdkit.runs.events import Inputs
@@ -20,7 +20,7 @@ from kdkit.tasks import Task
 from kdkit.training.checkpoints import SUFFIX
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import Distribution
-from kdkit.training.task_data import kept_apart
+from kdkit.training.tasks import kept_apart
 
 _log = logging.getLogger(__name__)
 KEPT_APART = "set of splits whose examples are left out"
@@ -35,17 +35,6 @@ WORDS = {
     "unlabeled": "unlabelled text",
     "augmented": "augmented examples",
 }
-
-
-def model_digest(place: str) -> str | None:
-    """Returns the checksum of a model's files, or the name of a preset."""
-    try:
-        files = models.find(place).files
-    except UsageError:
-        return None
-    if files is not None:
-        return digest(files)
-    return None if pathlib.Path(place).is_absolute() else str(place)
 
 
 def rows_digest(rows) -> str:

@@ -14,12 +14,82 @@ from kdkit.errors import RunError, UsageError
 from kdkit.models.architectures import architecture
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best, Doctor, Evaluation, Model, RunFinished
+from kdkit.runs.directory import CHECKPOINTS, RunDirectory
+from kdkit.runs.events import (
+    Best,
+    Doctor,
+    Epoch,
+    Evaluation,
+    Model,
+    RunFinished,
+    StageFinished,
+    TeacherCache,
+)
 from kdkit.settings import from_dict
-from kdkit.training.task_data import Evaluator, predict_logits
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.source import predict_logits
+from kdkit.training.tasks import Evaluator
 
 _log = logging.getLogger(__name__)
+
+
+class ArmLog:
+    """The log of an arm's training, and the folders of its files."""
+
+    def __init__(self, run: RunDirectory, arm: str):
+        self._run, self._arm = run, arm
+        self.checkpoints = run.path / CHECKPOINTS / arm
+        self.tensorboard = run.path / "tensorboard" / arm
+
+    def epoch(self, stage: str, epoch: int, evaluation: dict, **fields) -> None:
+        """Logs a finished epoch and its evaluation."""
+        where = {"arm": self._arm, "stage": stage, "epoch": epoch}
+        self._run.log(Epoch(**where, **fields))
+        self._run.log(Evaluation(**where, **evaluation))
+
+    def finish_stage(self, stage: str) -> None:
+        """Logs a stage's end and its seconds."""
+        where = {"arm": self._arm, "stage": stage}
+        epochs = self._events(Epoch, **where)
+        seconds = sum(event.seconds for event in epochs)
+        self._run.log(StageFinished(**where, seconds=seconds))
+
+    def best(self, stage: str, epoch: int, untrained_layers: tuple) -> Best:
+        """Returns the final weights: their epoch and its evaluation."""
+        # The first evaluation: other dev splits are measured after it.
+        where = {"arm": self._arm, "stage": stage, "epoch": epoch}
+        evaluation, *_ = self._events(Evaluation, **where)
+        return Best(
+            stage=stage,
+            epoch=epoch,
+            split=evaluation.split,
+            metrics=evaluation.metrics,
+            agreement=evaluation.agreement,
+            collapsed=evaluation.collapsed,
+            untrained_layers=untrained_layers,
+        )
+
+    def untrained(self, evaluation: dict) -> Best:
+        """Logs and returns the measurement of a model that no stage trains."""
+        self._run.log(Evaluation(arm=self._arm, **evaluation))
+        return Best(split=evaluation["split"], metrics=evaluation["metrics"])
+
+    def _events(self, kind, **fields):
+        """The events of a kind with the given values."""
+        return [
+            event
+            for event in self._run.events(kind)
+            if all(getattr(event, name) == one for name, one in fields.items())
+        ]
+
+
+def log_caches(run: RunDirectory, caches: TeacherCaches | None) -> None:
+    """Logs the precision and errors of the outputs that were read, once."""
+    if caches is not None and not run.events(TeacherCache):
+        errors = tuple(caches.relative_errors())
+        run.log(
+            TeacherCache(precision=caches.precision, relative_errors=errors)
+        )
 
 
 def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:

@@ -12,7 +12,10 @@ from kdkit.runs.embedder_parts import (
 )
 from kdkit.runs.inputs import files_digest, tokenizer_digest
 from kdkit.runs.tokenizer import save_trained_tokenizer
-from kdkit.training.translations import load_translations, vocabulary_texts
+from kdkit.training.translations import (
+    translations_source,
+    vocabulary_texts,
+)
 
 TOKENIZER = "tokenizer"  # the folder of a trained one in a run
 
@@ -65,7 +68,7 @@ class MultilingualParts(EmbedderParts):
     def load_source(self, run):
         if self._is_trained and not run.is_read_only:
             save_trained_tokenizer(self.tokenizer, self.place / TOKENIZER)
-        return load_translations(
+        return translations_source(
             self.settings.data,
             self.task,
             self.tokenizer,

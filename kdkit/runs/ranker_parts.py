@@ -13,9 +13,11 @@ from kdkit.runs.embedder_parts import TEXTS, EmbedderParts, require_no_prompts
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.inputs import files_digest, model_digest
 from kdkit.runs.log import log_model
-from kdkit.taps import ModelShape, own_names
-from kdkit.training.candidate_data import ScoreCaches, load_rows
+from kdkit.taps import TEACHER_OUTPUTS, ModelShape, own_names
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.candidates import candidates_source
 from kdkit.training.making import require_length
+from kdkit.training.tasks import LOGITS
 
 PAIR_LENGTH = "--set data.pair_length="
 HELD_OUT = "queries to measure on"
@@ -66,15 +68,16 @@ class RankerParts(EmbedderParts):
             )
 
     def open_caches(self):
-        self.caches = ScoreCaches(
+        self.caches = TeacherCaches(
             self.cache_settings,
             [self.teacher.model],
             [self.teacher_place],
             distribution=self.distribution,
+            entries=[(LOGITS,)],
         )
 
     def load(self, run):
-        self.source, self._counts = load_rows(
+        self.source = candidates_source(
             self.settings.data,
             self.task,
             self.tokenizer,
@@ -84,13 +87,14 @@ class RankerParts(EmbedderParts):
         )
 
     def measurements(self):
-        held_out = self.source.held_out
+        source = self.source
         # All processes, because each fills its part of the cache.
-        scores = self.caches.features(None, None)(held_out)
-        rows = np.arange(len(held_out))
+        outputs = self.caches.features(None, None)
+        scores = source.teacher_outputs(outputs, source.held_out)
+        (found,) = scores(np.arange(len(source.held_out)), 0)[TEACHER_OUTPUTS]
         return {
-            "teacher": lambda: self.source.about(scores.array(rows)),
-            "student": lambda: self.source.evaluate(self.start_forward(), {}),
+            "teacher": lambda: source.evaluate_teacher(found[LOGITS.name]),
+            "student": lambda: source.evaluate(self.start_forward()),
         }
 
     def legs(self, run, name):

@@ -16,7 +16,7 @@ from kdkit.models.embedders import (
     principal_components,
     with_encoder,
 )
-from kdkit.training.task_data import predict_logits
+from kdkit.training.source import predict_logits
 
 _log = logging.getLogger(__name__)
 FILE = "components.npz"  # in the run directory

@@ -4,13 +4,19 @@ import logging
 import tempfile
 
 from kdkit import models
+from kdkit.augmentation.run import prepare_copies
 from kdkit.models.heads import frozen_pooler
-from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.directory import open_run
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.inputs import is_finished_with, log_inputs, require_same_inputs
-from kdkit.runs.log import evaluate_other, finish, log_findings
+from kdkit.runs.log import (
+    ArmLog,
+    evaluate_other,
+    finish,
+    log_caches,
+    log_findings,
+)
 from kdkit.runs.multilingual_parts import MultilingualParts
 from kdkit.runs.pipeline import OF_EMBEDDERS, TITLES, Pipeline
 from kdkit.runs.provenance import provenance
@@ -180,8 +186,7 @@ def _run(
             name: made[name] if name in made else _train(run, parts, name)
             for name in parts.arms
         }
-        if parts.caches is not None:
-            parts.caches.log(run)
+        log_caches(run, parts.caches)
         finish(run, best)
 
 
@@ -203,12 +208,13 @@ def _make(step, before, parts, force, findings):
         pretrain(step.settings, step.place, findings, force=force)
     else:
         data_dir = parts.settings.data.data_dir
-        prepare_copies(step.settings, parts.task, data_dir, parts.distribution)
+        with parts.distribution.chief_first():
+            prepare_copies(step.settings, parts.task, data_dir)
 
 
 def _train(run, parts, name):
     """Trains, measures and saves a model; returns its best epoch."""
-    settings = parts.settings
+    settings, log = parts.settings, ArmLog(run, name)
     for leg in parts.legs(run, name):
         arm = Arm(
             name=name,
@@ -220,14 +226,14 @@ def _train(run, parts, name):
             teacher_weights=leg.teacher_weights,
             caches=leg.caches,
             distribution=parts.distribution,
-            saving=Saving.of(settings),
+            checkpoint_minutes=Saving.of(settings).checkpoint_minutes,
             measured=leg.measured,
         )
         if leg.on_text:
             with frozen_pooler(models.backbone_of(leg.model)):
-                best = arm.run(run, leg.stages)
+                best = arm.run(log, leg.stages)
         else:
-            best = arm.run(run, leg.stages)
+            best = arm.run(log, leg.stages)
     for evaluator in parts.others:
         evaluate_other(run, arm, best, evaluator)
     parts.save(run, name, arm.result)

@@ -13,7 +13,7 @@ from kdkit.models import LoadedModel
 from kdkit.recipes import TokenVectors
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.reduced_teacher import COMPONENTS, ReducedTeacher, saved_arrays
-from kdkit.training.task_data import predict_logits
+from kdkit.training.source import predict_logits
 
 _log = logging.getLogger(__name__)
 FILE = "token_vectors.npz"  # in the run directory

@@ -14,7 +14,7 @@ from kdkit.runs.events import RunFinished
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 from kdkit.settings import canonical_path, override, to_dict
-from kdkit.training.task_data import open_task
+from kdkit.training.tasks import open_task
 
 TRIALS = "trials"
 

@@ -46,16 +46,16 @@ from kdkit.training.making import (
     make_model,
     require_length,
 )
-from kdkit.training.sources import TaskSource
-from kdkit.training.task_data import (
+from kdkit.training.source import make_forward
+from kdkit.training.tasks import (
     Evaluator,
     check_data,
     load_data,
     load_other_dev_splits,
-    make_forward,
     open_task,
+    task_source,
 )
-from kdkit.training.text_data import load_text, require_readable
+from kdkit.training.text import load_text, require_readable
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class TeacherParts(TaskParts):
         )
         evaluator = Evaluator(self.task, dev, data.dev_split)
         self._evaluator, self._train_examples = evaluator, train.num_labeled
-        self._source = TaskSource(train, evaluator, data.num_buckets)
+        self._source = task_source(train, evaluator, data.num_buckets)
         others = load_other_dev_splits(self.task, data, self.tokenizer)
         self.others = [
             Evaluator(self.task, rows, split) for split, rows in others.items()

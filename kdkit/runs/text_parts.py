@@ -32,7 +32,7 @@ from kdkit.training.making import (
     require_length,
 )
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
-from kdkit.training.text_data import (
+from kdkit.training.text import (
     is_masked,
     load_text,
     require_readable,

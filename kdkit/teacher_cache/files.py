@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from kdkit.io.files import staged
-from kdkit.late import tf
 from kdkit.taps import LENGTH, Entry, sizes
 from kdkit.teacher_cache.packing import (
     PRECISIONS,
@@ -98,12 +97,6 @@ class StoredTensors:
         is_long = [size == LENGTH for size in shape]
         self._long_axes = np.flatnonzero(is_long).tolist()
         self._open = functools.cache(self._map)
-
-    @property
-    def spec(self):
-        """The `tf.TensorSpec` of a batch."""
-        shape = [None if size == LENGTH else size for size in self.shape]
-        return tf.TensorSpec([None, *shape], "float32")
 
     def row_bytes(self, length: int) -> int:
         """Returns the bytes of one example's tensors, as float32."""

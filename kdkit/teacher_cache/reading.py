@@ -12,15 +12,6 @@ class CachedOutputs:
     def __init__(self, stored: list[StoredTensors]):
         self._stored = stored
 
-    @property
-    def signature(self) -> dict:
-        """The specs of the result of `__call__`, for `tf.data`."""
-        return {one.entry.name: one.spec for one in self._stored}
-
-    def row_bytes(self, padded_length: int) -> int:
-        """Returns the bytes of one example's tensors."""
-        return sum(one.row_bytes(padded_length) for one in self._stored)
-
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the tensors of a batch by name; padding is 0."""
         return {
@@ -49,15 +40,6 @@ class OutputsOfTeachers:
 
     def __init__(self, outputs):
         self._outputs = tuple(outputs)
-
-    @property
-    def signature(self) -> dict:
-        """The specs of the result of `__call__`, for `tf.data`."""
-        return {TEACHER_OUTPUTS: tuple(one.signature for one in self._outputs)}
-
-    def row_bytes(self, padded_length: int) -> int:
-        """Returns the bytes of all teachers' outputs for one example."""
-        return sum(one.row_bytes(padded_length) for one in self._outputs)
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the feature with the results of all `CachedOutputs`."""

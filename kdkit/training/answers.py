@@ -13,7 +13,7 @@ from kdkit.tasks.kinds import (
     Regression,
     Tagging,
 )
-from kdkit.training.task_data import Evaluator
+from kdkit.training.tasks import Evaluator
 
 MOST_CLASSES = 20  # in a confusion matrix
 MOST_PAIRS = 20  # of a label and a wrong answer

@@ -8,14 +8,10 @@ import keras
 from kdkit.models.heads import in_policy, untrained_head
 from kdkit.quantization import FakeQuantization
 from kdkit.recipes.stages import Stage
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best, Evaluation
-from kdkit.runs.settings import Saving
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.sources import DataSource
+from kdkit.training.source import Source, make_forward
 from kdkit.training.stage import StageRun
-from kdkit.training.task_data import make_forward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,13 +21,13 @@ class Arm:
     name: str
     model: keras.Model
     teacher: keras.Model | list[keras.Model] | None
-    source: DataSource
+    source: Source
     seed: int
     jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
     distribution: Distribution = ONE_DEVICE
-    saving: Saving = Saving()
+    checkpoint_minutes: float = 10.0
     measured: keras.Model | None = None
 
     @property
@@ -58,46 +54,21 @@ class Arm:
         copy = in_policy(self.result, "float32")
         return copy, make_forward(copy)
 
-    def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:
-        """Runs the unfinished stages; returns the last stage's best epoch."""
+    def run(self, log, stages: tuple[Stage, ...]):
+        """Runs the unfinished stages.
+
+        Args:
+            log: as of `StageRun`; its `best` and `untrained` return the result.
+            stages: tuple of `Stage`.
+        """
         if not stages:
-            return self._untrained(run)
+            return log.untrained(self.source.measure(self.forward, {}))
         if self.caches is not None:
             self.caches.expect(stages, self.model)
         for stage in stages:
-            StageRun(run, self, stage).run()
-        epoch = StageRun(run, self, stages[-1]).final_epoch
-        evaluation = self._evaluation(run, stages[-1], epoch)
-        return Best(
-            stage=stages[-1].name,
-            epoch=epoch,
-            split=evaluation.split,
-            metrics=evaluation.metrics,
-            agreement=evaluation.agreement,
-            collapsed=evaluation.collapsed,
-            untrained_layers=tuple(self._untrained_layers(stages)),
-        )
-
-    def _untrained(self, run):
-        """The measurement of a model that no stage trains."""
-        evaluation = Evaluation(
-            arm=self.name, **self.source.evaluate(self.forward, {})
-        )
-        run.log(evaluation)
-        return Best(split=evaluation.split, metrics=evaluation.metrics)
-
-    def _untrained_layers(self, stages):
-        """The head's layers that still have their initial weights."""
-        if any(stage.trains_head for stage in stages):
-            return []
-        return untrained_head(self.model)
-
-    def _evaluation(self, run, stage, epoch):
-        """The evaluation after the epoch whose weights the model has."""
-        where = (self.name, stage.name, epoch)
-        # The first evaluation: other dev splits are measured after it.
-        return next(
-            event
-            for event in run.events(Evaluation)
-            if (event.arm, event.stage, event.epoch) == where
-        )
+            StageRun(log, self, stage).run()
+        untrained = []
+        if not any(stage.trains_head for stage in stages):
+            untrained = untrained_head(self.model)  # layers of the head
+        epoch = StageRun(log, self, stages[-1]).final_epoch
+        return log.best(stages[-1].name, epoch, tuple(untrained))

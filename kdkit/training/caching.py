@@ -10,12 +10,10 @@ import numpy as np
 from kdkit import models
 from kdkit.distillation import teacher_entries
 from kdkit.models.embedders import dense_layers
+from kdkit.models.places import model_digest
 from kdkit.recipes.stages import Stage
-from kdkit.runs import events
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
-from kdkit.taps import describe
+from kdkit.taps import Entry, describe
 from kdkit.teacher_cache.cache import TeacherCache
 from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.training.data_settings import CacheSettings
@@ -36,9 +34,12 @@ class TeacherCaches:
         places: list,
         part: tuple[int, int] | None = None,
         distribution: Distribution = ONE_DEVICE,
+        entries: list[tuple[Entry, ...]] | None = None,
     ):
+        # Of a cross-encoder, whose outputs are not those of the student.
+        self._fixed = entries
         self._distribution = distribution
-        self._precision = settings.precision
+        self.precision = settings.precision
         self._expected = [set() for _ in teachers]
         self._shapes = list(map(describe, teachers))
         self._caches = [
@@ -80,6 +81,8 @@ class TeacherCaches:
 
     def _entries(self, stage, student):
         """The entries of each teacher that a stage reads."""
+        if self._fixed is not None:
+            return self._fixed
         shape = describe(student)
         return [
             teacher_entries(stage.weighted_objectives(), teacher, shape)
@@ -95,16 +98,6 @@ class TeacherCaches:
             }
             for cache, entries in zip(self._caches, self._expected, strict=True)
         ]
-
-    def log(self, run: RunDirectory) -> None:
-        """Logs the precision and errors of the outputs that were read, once."""
-        if not run.events(events.TeacherCache):
-            errors = tuple(self.relative_errors())
-            run.log(
-                events.TeacherCache(
-                    precision=self._precision, relative_errors=errors
-                )
-            )
 
 
 def _content(teacher, place):

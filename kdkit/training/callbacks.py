@@ -1,8 +1,7 @@
-"""Callbacks of a stage: finite losses, seeds, checkpoints, curves."""
+"""Callbacks of a stage: finite losses, seeds, curves."""
 
 import math
 import pathlib
-import time
 
 import keras
 import numpy as np
@@ -53,37 +52,6 @@ class SeedEpochs(keras.callbacks.Callback):
             sequence = np.random.SeedSequence([*self._seeds, epoch, number])
             drawn = sequence.generate_state(state.shape[0], "uint32")
             state.assign((drawn >> 1).astype(state.dtype))
-
-
-class Checkpointing(keras.callbacks.Callback):
-    """Saves at intervals within an epoch, on signals, and after each epoch."""
-
-    def __init__(self, save_step, finish_epoch, minutes, stop, seconds_before):
-        super().__init__()
-        self._save_step = save_step
-        self._finish_epoch = finish_epoch
-        self._seconds_between = 60 * minutes
-        self._stop = stop
-        self._before = seconds_before
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._start = time.monotonic() - self._before
-        self._before = 0.0
-        self._last_save = time.monotonic()
-
-    def on_train_batch_end(self, batch, logs=None):
-        since = time.monotonic() - self._last_save
-        if self._stop.is_requested or since >= self._seconds_between:
-            self._save_step(batch + 1, self._seconds())
-            self._last_save = time.monotonic()
-            self._stop.raise_if_requested()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._finish_epoch(epoch + 1, logs, self._seconds)
-        self._stop.raise_if_requested()
-
-    def _seconds(self):
-        return time.monotonic() - self._start
 
 
 class Curves(keras.callbacks.Callback):

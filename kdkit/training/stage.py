@@ -1,7 +1,7 @@
 """Trains a stage of an arm, from any position to its end."""
 
-import functools
 import logging
+import time
 import zlib
 
 import keras
@@ -10,11 +10,8 @@ from keras import ops
 
 from kdkit.io.signals import STOPS, StopSignals
 from kdkit.quantization import RANGES_FILE, FakeQuantization, read_quantization
-from kdkit.runs.directory import CHECKPOINTS
-from kdkit.runs.events import Epoch, Evaluation, StageFinished
 from kdkit.taps import number_later
 from kdkit.training.callbacks import (
-    Checkpointing,
     Curves,
     SeedEpochs,
     StopAtNonFinite,
@@ -29,17 +26,26 @@ CALIBRATION_ROWS = 256
 CALIBRATION_BATCH = 32
 
 
-class StageRun:
-    """A stage of an arm in a run directory."""
+class StageRun(keras.callbacks.Callback):
+    """A stage of an arm.
 
-    def __init__(self, run, arm, stage):
-        self.run_directory = run
+    Args:
+        log: an object with the folders `checkpoints` and `tensorboard`, and
+            methods that log finished epochs and stages, as
+            `kdkit.runs.log.ArmLog`.
+        arm: `Arm`.
+        stage: `Stage`.
+    """
+
+    def __init__(self, log, arm, stage):
+        super().__init__()
+        self._log = log
         self.arm = arm
         self.stage = stage
         self._source = arm.source
-        if not stage.objectives:
-            self._source = arm.source.labeled_only()
-        self._folder = run.path / CHECKPOINTS / arm.name / stage.name
+        if arm.source.without_teacher is not None and not stage.objectives:
+            self._source = arm.source.without_teacher()
+        self._folder = log.checkpoints / stage.name
         self._title = f"{arm.name}, {stage.name}"
         self.checkpoints = StageCheckpoints(self._folder)
 
@@ -69,7 +75,7 @@ class StageRun:
                     self.checkpoints.finish(arm.model, self.stage.keep_best)
                 else:
                     self.checkpoints.restore_final(arm.model)
-        self._log_end()
+        self._log.finish_stage(self.stage.name)
 
     def _train(self, features):
         """Trains from the newest checkpoint to the last epoch."""
@@ -100,7 +106,9 @@ class StageRun:
         if position.epoch == stage.epochs:
             return
         self._loop = make_loop(self._trainer, distribution)
-        with StopSignals(is_on=self._saves_steps) as stop:
+        self._first_step = position.epoch * self._steps_per_epoch
+        self._first_step += position.step
+        with StopSignals(is_on=self._saves_steps) as self._stop:
             self._loop.fit(
                 stream.training(position.epoch, position.step),
                 steps_per_epoch=self._steps_per_epoch,
@@ -109,7 +117,7 @@ class StageRun:
                 running=running,
                 epochs=stage.epochs,
                 validation_data=self._dev,
-                callbacks=self._callbacks(seed, stop),
+                callbacks=self._callbacks(seed),
             )
 
     @property
@@ -117,71 +125,83 @@ class StageRun:
         """Whether one process trains. Several would stop at different steps."""
         return self.arm.distribution.num_processes == 1
 
-    def _callbacks(self, seed, stop):
-        position = self.checkpoints.position
-        first_step = position.epoch * self._steps_per_epoch + position.step
-        curves = progress = None
-        if self.arm.distribution.is_chief:
-            places = "tensorboard", self.arm.name, self.stage.name
-            curves = Curves(
-                self.run_directory.path.joinpath(*places), first_step
-            )
-            progress = Progress(
-                self._title,
-                self.stage.epochs,
-                self._steps_per_epoch,
-                self._source.primary_metric,
-                self._source.larger_is_better,
-            )
-        checkpointing = Checkpointing(
-            self._save_step,
-            functools.partial(self._finish_epoch, curves, stop),
-            self.arm.saving.checkpoint_minutes,
-            stop,
-            position.seconds,
+    def _callbacks(self, seed):
+        found = [
+            SeedEpochs(seed),
+            StopAtNonFinite(self.stage.name, self._first_step),
+        ]
+        if not self.arm.distribution.is_chief:
+            return [*found, self]
+        folder = self._log.tensorboard / self.stage.name
+        self._curves = Curves(folder, self._first_step)
+        progress = Progress(
+            self._title,
+            self.stage.epochs,
+            self._steps_per_epoch,
+            self._source.metric,
+            self._source.larger_is_better,
         )
-        stop_at_nan = StopAtNonFinite(self.stage.name, first_step)
-        found = SeedEpochs(seed), stop_at_nan, curves, checkpointing, progress
-        return [*filter(None, found)]
+        return [*found, self._curves, self, progress]
 
-    def _save_step(self, step, seconds, running=None):
+    def on_epoch_begin(self, epoch, logs=None):
+        """Begins to count the seconds of an epoch."""
+        self._last_save = time.monotonic()
+        self._start = self._last_save - self.checkpoints.position.seconds
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Saves at intervals within an epoch, and on signals."""
+        since = time.monotonic() - self._last_save
+        if self._stop.is_requested or since >= 60 * self.arm.checkpoint_minutes:
+            self._save_step(batch + 1)
+            self._last_save = time.monotonic()
+            self._stop.raise_if_requested()
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Measures the model, logs and saves."""
+        self._finish_epoch(epoch + 1, logs)
+        self._stop.raise_if_requested()
+
+    def _seconds(self):
+        """The seconds of the epoch, over all starts of the run."""
+        return time.monotonic() - self._start
+
+    def _save_step(self, step, running=None):
         """Saves within an epoch, with the given sums or the current ones."""
         if self._saves_steps:
             running = running or running_values(self._trainer)
+            seconds = self._seconds()
             self.checkpoints.save_step(self._trainer, step, seconds, running)
 
-    def _finish_epoch(self, curves, stop, epoch, logs, seconds):
+    def _finish_epoch(self, epoch, logs):
         """Evaluates, logs and saves; adds the measured values to `logs`."""
         running = running_values(self._trainer)
         try:
-            with stop.at_once():
+            with self._stop.at_once():
                 evaluation = self._measure(logs)
         except STOPS:
-            self._save_step(self._steps_per_epoch, seconds(), running)
+            self._save_step(self._steps_per_epoch, running)
             raise
         if evaluation is None:
             return
         stage = self.stage
-        where = {"arm": self.arm.name, "stage": stage.name, "epoch": epoch}
         logs |= {name: float(value) for name, value in logs.items()}
-        curves.write_epoch(epoch, logs)
+        self._curves.write_epoch(epoch, logs)
         num_parts = stage.gradient_accumulation_steps
-        self.run_directory.log(
-            Epoch(
-                **where,
-                step=epoch * self._steps_per_epoch // num_parts,
-                seconds=seconds(),
-                logs=logs,
-                less_teacher_entropy=stage.losses_less_entropy or None,
-            )
+        self._log.epoch(
+            stage.name,
+            epoch,
+            evaluation,
+            step=epoch * self._steps_per_epoch // num_parts,
+            seconds=self._seconds(),
+            logs=logs,
+            less_teacher_entropy=stage.losses_less_entropy or None,
         )
-        self.run_directory.log(Evaluation(**where, **evaluation))
         self.checkpoints.save_epoch(
             self._trainer,
             self.arm.model,
             epoch,
             running,
-            evaluation["metrics"][self._source.primary_metric],
+            evaluation["metrics"][self._source.metric],
             self._source.larger_is_better,
             logs["val_loss"],
         )
@@ -194,9 +214,9 @@ class StageRun:
             return None
         learning_rate = self._trainer.optimizer.learning_rate
         logs["learning_rate"] = float(ops.convert_to_numpy(learning_rate))
-        evaluation = self._source.evaluate(self.arm.forward, logs)
+        evaluation = self._source.measure(self.arm.forward, logs)
         for source in ("metrics", "agreement"):
-            for name, value in (evaluation[source] or {}).items():
+            for name, value in (evaluation.get(source) or {}).items():
                 logs[f"val_{name}"] = value
         return evaluation
 
@@ -215,16 +235,6 @@ class StageRun:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 quantization.save(file)
                 _log.info(f"{self._title}: rounding as {self.stage.quantize}.")
-
-    def _log_end(self):
-        """Logs the stage's end and its seconds."""
-        where = {"arm": self.arm.name, "stage": self.stage.name}
-        seconds = sum(
-            event.seconds
-            for event in self.run_directory.events(Epoch)
-            if {"arm": event.arm, "stage": event.stage} == where
-        )
-        self.run_directory.log(StageFinished(**where, seconds=seconds))
 
 
 def calibration_batches(examples):

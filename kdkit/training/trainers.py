@@ -12,10 +12,10 @@ from kdkit.steps import Step, sum_over_replicas
 from kdkit.taps import select_inputs
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.optimizers import make_label_loss, make_optimizer
-from kdkit.training.sources import DataSource
+from kdkit.training.source import Source
 
 
-def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
+def make_trainer(arm, stage: Stage, source: Source, num_updates: int):
     """Returns a compiled `Distiller`, or a `LabelTrainer` without a teacher."""
     if stage.objectives:
         trainer = Distiller(
@@ -38,7 +38,7 @@ def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
         optimizer=optimizer,
         loss=make_label_loss(stage, source.label_loss),
         # Examples whose label does not count have weight 0.
-        weighted_metrics=source.training_metrics or None,
+        weighted_metrics=source.training_metrics() or None,
         jit_compile=arm.jit_compile is True,
     )
     # Keras' loss-scaling optimiser, around the stage's.

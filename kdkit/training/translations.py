@@ -1,18 +1,14 @@
-"""Texts with translations as a data source for sentence encoders."""
+"""Texts with translations as a source, for sentence encoders."""
 
-import dataclasses
 import functools
 import itertools
-import logging
 import pathlib
 
 import numpy as np
 
-from kdkit.data import WHOLE
+from kdkit.data.selection import Choice, text_hashes
 from kdkit.data.stored_translations import (
-    SourceOutputs,
     StoredTranslations,
-    TranslationChoice,
     choose_translations,
     store_translations,
 )
@@ -20,138 +16,63 @@ from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import bitext_metrics
-from kdkit.training.embedding_data import (
-    ContrastiveLoss,
-    EmbeddingSource,
-    ScoredPairs,
-    TwoViews,
+from kdkit.training.source import Source, measured, reader
+from kdkit.training.texts import (
     encode_pairs,
+    log_texts,
+    read_known,
+    text_counts,
+    vector_source,
 )
-from kdkit.training.task_data import Evaluator
 from kdkit.training.translation_settings import (
     VOCABULARY_TEXTS,
     TranslationsSettings,
 )
 
-_log = logging.getLogger(__name__)
 ACCURACY = "bitext_accuracy"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Bitext:
-    """Texts with translations, to measure sentence encoders."""
+def bitext_measure(texts: StoredTranslations, languages: tuple, pairs=None):
+    """Returns a function that measures how often translations are nearest.
 
-    texts: StoredTranslations
-    languages: tuple[str, ...]
+    Args:
+        texts: `StoredTranslations`.
+        languages: tuple of strings. The first is that of the sources.
+        pairs: as from `encode_pairs`: a function whose metrics are added, or
+            `None`.
+    """
+    outputs, rows = reader(texts), texts.source_rows
+    sources = np.flatnonzero(texts.languages == 0)
+    sources = sources[np.argsort(rows[sources])]
 
-    @functools.cached_property
-    def _reader(self):
-        return Evaluator(None, self.texts, "held_out")
-
-    def __call__(self, predict) -> dict[str, float]:
-        """Returns how often the nearest text is the translation."""
-        vectors = self._reader.logits(predict)
-        rows, languages = self.texts.source_rows, self.texts.languages
-        sources = np.flatnonzero(languages == 0)[
-            np.argsort(rows[languages == 0])
-        ]
-        found = {}
-        for number, name in enumerate(self.languages[1:], start=1):
-            targets = np.flatnonzero(languages == number)
+    def measure(predict):
+        vectors, found = outputs(predict), {}
+        for number, name in enumerate(languages[1:], start=1):
+            targets = np.flatnonzero(texts.languages == number)
             if len(targets):
                 metrics = bitext_metrics(
                     vectors[sources[rows[targets]]], vectors[targets]
                 )
                 found[f"{ACCURACY}_{name}"] = metrics["accuracy"]
-        return {ACCURACY: float(np.mean([*found.values()])), **found}
-
-
-@dataclasses.dataclass(frozen=True)
-class TranslationSource(EmbeddingSource):
-    """Texts in several languages, compared with a teacher's vectors of one."""
-
-    languages: tuple[str, ...] = ()
-    for_teacher: dict = dataclasses.field(default_factory=dict)
-
-    primary_metric = ACCURACY
-    larger_is_better = True
-    measures_start = True
-
-    def labeled_only(self):
-        """Returns the texts with translations, for a loss without teacher."""
-        return dataclasses.replace(
-            self,
-            train=WithTranslation(self.train),
-            held_out=WithTranslation(self.held_out),
-            label_loss=ContrastiveLoss(),
-        )
-
-    def training_stream(self, stage, seed, features=None, shares=WHOLE):
-        features = _of_sources(features)
-        return super().training_stream(stage, seed, features, shares)
-
-    def validation_stream(self, stage, features=None, shares=WHOLE):
-        return super().validation_stream(stage, _of_sources(features), shares)
-
-    @functools.cached_property
-    def _bitext(self):
-        return Bitext(_texts(self.held_out), self.languages)
-
-    @functools.cached_property
-    def _teacher_bitext(self):
-        return Bitext(self.for_teacher["held_out"], self.languages)
-
-    def evaluate(self, predict, logs):
-        return self._evaluation(predict, self._bitext, self.pairs)
-
-    def measure(self, arm, predict):
-        if arm == "teacher":
-            pairs = self.for_teacher["pairs"]
-            return self._evaluation(predict, self._teacher_bitext, pairs)
-        return self.evaluate(predict, {})
-
-    def _evaluation(self, predict, bitext, pairs: ScoredPairs | None):
-        metrics = bitext(predict)
+        found = {ACCURACY: float(np.mean([*found.values()])), **found}
         if pairs is not None:
-            metrics |= pairs(predict)["metrics"]
-        return {
-            "split": "held_out",
-            "examples": len(bitext.texts.sources),
-            "metrics": metrics,
-            "agreement": None,
-        }
+            found |= pairs(predict)["metrics"]
+        return measured("held_out", texts.sources, found)
+
+    return measure
 
 
-def _texts(dataset):
-    return getattr(dataset, "texts", dataset)
+def source_outputs(outputs, texts: StoredTranslations):
+    """Returns a teacher's outputs for each row's source."""
+    found, source_rows = outputs(texts.sources), texts.source_rows
+    return lambda rows, padded_length: found(source_rows[rows], padded_length)
 
 
-def _of_sources(features):
-    """Returns features for the sources of rows instead of the rows."""
-    if features is None:
-        return None
-    return lambda texts: SourceOutputs(
-        features(texts.sources), texts.source_rows
-    )
-
-
-class WithTranslation(TwoViews):
-    """Every text with the same line's text in another language."""
-
-    def __init__(self, texts: StoredTranslations):
-        super().__init__(texts)
-        self.texts = texts
-        self._partners = _partners(texts.source_rows, texts.languages)
-        self.lengths = np.maximum(texts.lengths, texts.lengths[self._partners])
-
-    def views(self, rows):
-        return np.stack([rows, self._partners[rows]], axis=1).reshape(-1)
-
-
-def _partners(source_rows, languages):
-    """The number of the row that each row is compared with."""
+def translation_partners(texts: StoredTranslations) -> np.ndarray:
+    """Returns the same line's text in another language, for each text."""
+    source_rows = texts.source_rows
     partners = np.arange(len(source_rows))
-    order = np.lexsort((languages, source_rows))
+    order = np.lexsort((texts.languages, source_rows))
     for _, group in itertools.groupby(order, key=source_rows.__getitem__):
         first, *others = group
         partners[others] = first
@@ -165,101 +86,72 @@ def vocabulary_texts(settings: TranslationsSettings) -> list[str]:
     return [*itertools.islice(settings.texts(held_out=False), VOCABULARY_TEXTS)]
 
 
-def load_translations(
+def translations_source(
     settings: TranslationsSettings,
     task: Task | None,
     tokenizer,
     teacher_tokenizer,
     directory,
     conventions: Conventions = PLAIN,
-) -> tuple[TranslationSource, dict]:
+) -> Source:
     """Reads and encodes the texts of a run, and its pairs."""
-    known, compared = [], []
-    if task is not None:
-        examples = task.load(settings.dev_split, settings.data_dir)
-        known += [text for one in examples.texts for text in one]
-        compared.append(f"{task.name} {settings.dev_split}")
-    choice = choose_translations(
-        settings.lines(), itertools.chain(known, _held_out_texts(settings))
-    )
-    measured = choice
+    known, compared = read_known(task, settings)
     if settings.held_out:
-        compared.append("the held-out files")
-        measured = choose_translations(settings.lines(held_out=True))
-
-    require_translations(choice, measured, settings)
+        compared += ("the held-out files",)
+        lines = settings.lines(held_out=True)
+        known = itertools.chain(known, itertools.chain.from_iterable(lines))
+    choice = measured_choice = choose_translations(
+        settings.lines(), text_hashes(known), settings.holds_out
+    )
+    if settings.held_out:
+        measured_choice = choose_translations(settings.lines(held_out=True))
+    require_translations(choice, measured_choice, settings)
 
     def stored(name, tokenizer):
         is_from_files = bool(settings.held_out) and name != "train"
         return store_translations(
             functools.partial(settings.lines, is_from_files),
-            measured if is_from_files else choice,
+            measured_choice if is_from_files else choice,
             tokenizer,
             teacher_tokenizer,
             settings.sequence_length,
             pathlib.Path(directory, name),
-            settings.holds_out,
+            len(settings.languages),
             held_out=name != "train" and not is_from_files,
         )
 
-    pairs = [
-        task and encode_pairs(task, settings, one, conventions)
-        for one in (tokenizer, teacher_tokenizer)
-    ]
+    def measure_on(texts, tokenizer):
+        _, pairs = encode_pairs(task, settings, tokenizer, conventions)
+        return bitext_measure(texts, settings.languages, pairs)
+
     train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)
-    counts = choice.counts
-    _log.info(
-        f"texts: {len(train)} to train on, {len(held_out)} to measure on, in "
-        f"{', '.join(settings.languages)}; {train.num_truncated} truncated to "
-        f"{settings.sequence_length} tokens; left out: {counts['empty']} "
-        f"without text, {counts['repeated']} repeated pairs.",
-    )
-    if counts["left_out"]:
-        _log.warning(
-            f"{counts['left_out']} texts are left out because they, or the "
-            f"texts that they translate, are also in {' or '.join(compared)}."
-        )
-    source = TranslationSource(
+    log_texts(train, held_out, choice.counts, compared)
+    for_teacher = stored("held_out_for_teacher", teacher_tokenizer)
+    return vector_source(
         train,
         held_out,
         settings.num_buckets,
-        pairs[0],
-        languages=settings.languages,
-        for_teacher={
-            "held_out": stored("held_out_for_teacher", teacher_tokenizer),
-            "pairs": pairs[1],
-        },
+        translation_partners,
+        evaluate=measure_on(held_out, tokenizer),
+        evaluate_teacher=measure_on(for_teacher, teacher_tokenizer),
+        metric=ACCURACY,
+        larger_is_better=True,
+        teacher_outputs=source_outputs,
+        counts=text_counts(choice.counts, compared),
     )
-    return source, {
-        "rows": counts["texts"],
-        "dropped": counts["left_out"],
-        "compared_with": tuple(compared),
-        "empty": counts["empty"],
-        "repeated": counts["repeated"],
-    }
 
 
 def require_translations(
-    choice: TranslationChoice,
-    measured: TranslationChoice,
-    settings: TranslationsSettings,
+    choice: Choice, measured: Choice, settings: TranslationsSettings
 ) -> None:
     """Checks that each language has texts to train and to measure on."""
-    every = settings.holds_out
     parts = {
-        "train": choice.is_part(every, held_out=False),
-        "measure": measured.is_part(every, not settings.held_out),
+        "train": choice.part(held_out=False),
+        "measure": measured.part(held_out=not settings.held_out),
     }
-    for purpose, is_chosen in parts.items():
-        has_texts = zip(settings.languages, is_chosen.any(axis=0), strict=True)
-        missing = [name for name, has_one in has_texts if not has_one]
+    languages = dict(enumerate(settings.languages))
+    for purpose, (rows, _) in parts.items():
+        missing = {*languages} - {*(rows % len(languages)).tolist()}
         if missing:
-            raise UsageError(
-                f"There are no texts to {purpose} on in {', '.join(missing)}."
-            )
-
-
-def _held_out_texts(settings):
-    if not settings.held_out:
-        return ()
-    return itertools.chain.from_iterable(settings.lines(held_out=True))
+            names = ", ".join(languages[one] for one in sorted(missing))
+            raise UsageError(f"There are no texts to {purpose} on in {names}.")

@@ -20,7 +20,6 @@ import kdkit
 from kdkit import data, models
 from kdkit.data import synthetic
 from kdkit.io.files import with_own_digest
-from kdkit.late import tf
 from kdkit.recipes import RECIPES
 from kdkit.runs.events import read_log
 from kdkit.training.checkpoints import StageCheckpoints
@@ -170,13 +169,6 @@ class ArrayExamples(data.SequenceDataset):
         self._arrays = arrays
         count = len(keras.tree.flatten(arrays)[0])
         self.lengths = np.ones(count, "int32")
-
-    @property
-    def signature(self):
-        return keras.tree.map_structure(
-            lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype),
-            self._arrays,
-        )
 
     def batch(self, rows, padded_length, seed):
         return keras.tree.map_structure(lambda array: array[rows], self._arrays)

@@ -2,13 +2,9 @@
 
 import pytest
 
-from kdkit.augmentation import (
-    join_parts,
-    part_path,
-    require_fingerprint,
-    write_augmented,
-)
+from kdkit.augmentation import write_augmented
 from kdkit.data import Examples
+from kdkit.data.augmented import require_made_from
 
 PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))
 # Three steps of at most 1,024 rows.
@@ -50,7 +46,8 @@ def stop(path, calls, **options):
 
 
 def rows(path):
-    head, *lines = path.read_text().splitlines()
+    note, head, *lines = path.read_text().splitlines()
+    assert note.startswith("# {")
     assert head == "source_row\tcolumn\tcopy\tfirst\tsecond"
     return [tuple(line.split("\t")) for line in lines]
 
@@ -61,7 +58,7 @@ def path(tmp_path):
 
 
 def test_each_text_of_a_pair_is_changed_beside_the_other(path):
-    progress = write(path, PAIRS)
+    copies = write(path, PAIRS)
     assert rows(path) == [
         ("0", "0", "1", "a b00x", "f"),
         ("0", "0", "2", "a by3", "f"),
@@ -74,7 +71,7 @@ def test_each_text_of_a_pair_is_changed_beside_the_other(path):
         ("2", "1", "1", "e", "h21x"),
         ("2", "1", "2", "e", "hy3"),
     ]
-    assert (progress.rows, progress.copies) == (3, 10)
+    assert copies == 10
 
 
 def test_authors_code_keeps_the_last_copy_of_the_first_text(path):
@@ -90,46 +87,16 @@ def test_a_stopped_file_goes_on_to_the_same_bytes(path, tmp_path):
     for calls in (1, 3):
         stop(path, calls)
         assert not path.exists()
-    # What was written after the last step was noted does not count.
-    with open(tmp_path / ".out.tsv.part", "ab") as file:
-        file.write(b"half a li")
-    write(path)
+    # Other settings begin again, and what was made with these is not lost.
+    write(tmp_path / "other.tsv", made={"seed": 1})
+    stop(path, 3, made={"seed": 1})
+    write(path, calls=4)
     assert path.read_bytes() == whole.read_bytes()
-    assert sorted(item.name for item in tmp_path.iterdir()) == [
-        "out.tsv", "out.tsv.json", "whole.tsv", "whole.tsv.json"
-    ]  # fmt: skip
-
-
-def test_a_flipped_bit_in_what_was_begun_is_named(path, tmp_path):
-    stop(path, 3)
-    begun = tmp_path / ".out.tsv.part"
-    right = begun.read_bytes()
-    begun.write_bytes(right[:-3] + bytes([right[-3] ^ 1]) + right[-2:])
-    with pytest.raises(ValueError, match="out.tsv.part"):
-        write(path)
-    assert not path.exists()
-    begun.write_bytes(right)
-    write(path)
-    assert require_fingerprint(path, MANY, MADE)
-
-
-def test_a_file_whose_note_alone_got_its_name_gets_its_own(path, tmp_path):
-    """What a process leaves that dies between the two renames."""
-    write(path)
-    right, begun = path.read_bytes(), tmp_path / ".out.tsv.part"
-    path.rename(begun)
-    write(path, calls=0)
-    assert path.read_bytes() == right
-    path.rename(begun)
-    begun.write_bytes(b"something else")
-    write(path)
-    assert path.read_bytes() == right
-
-
-def test_other_settings_do_not_go_on_with_it(path):
-    stop(path, 3)
-    with pytest.raises(ValueError, match="seed was 0, is 1"):
-        write(path, made={"seed": 1})
+    left = {item.name.split("-")[0] for item in tmp_path.iterdir()}
+    assert left == {"out.tsv", "whole.tsv", "other.tsv", ".out.tsv.steps"}
+    path.unlink()
+    write(path, calls=4, made={"seed": 1})
+    assert path.read_bytes() == (tmp_path / "other.tsv").read_bytes()
 
 
 def test_a_file_that_is_there_is_not_written_over(path):
@@ -139,42 +106,35 @@ def test_a_file_that_is_there_is_not_written_over(path):
     assert path.read_text() == "mine"
 
 
-def test_a_note_says_what_a_file_was_made_from(path):
+def test_a_file_contains_what_it_was_made_from(path):
     write(path, PAIRS)
-    assert require_fingerprint(path, PAIRS, MADE)
-    assert require_fingerprint(path, PAIRS, {})
+    require_made_from(path, PAIRS, MADE)
+    require_made_from(path, PAIRS)
     with pytest.raises(ValueError, match="seed was 0, is 1"):
-        require_fingerprint(path, PAIRS, {"seed": 1})
+        require_made_from(path, PAIRS, {"seed": 1})
     with pytest.raises(ValueError, match="texts has changed"):
-        require_fingerprint(path, PAIRS.take([0, 1]), MADE)
+        require_made_from(path, PAIRS.take([0, 1]))
     path.write_text(path.read_text().replace("dy", "dz"))
     with pytest.raises(ValueError, match="changed since"):
-        require_fingerprint(path, PAIRS, MADE)
+        require_made_from(path, PAIRS)
 
 
-def test_a_file_without_a_note_is_taken_as_it_is(path):
+def test_a_file_of_another_program_is_taken_as_it_is(path):
     path.write_text("source_row\tcolumn\tcopy\tfirst\tsecond\n")
-    assert not require_fingerprint(path, PAIRS, {})
-    with pytest.raises(ValueError, match=r"out\.tsv\.json"):
-        require_fingerprint(path, PAIRS, MADE)
+    require_made_from(path, PAIRS)
+    with pytest.raises(ValueError, match="does not contain how"):
+        require_made_from(path, PAIRS, MADE)
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_parts_of_several_processes_are_what_one_writes(tmp_path, path, count):
-    """Also where a part has no rows, and where one was stopped."""
+    """Also where a part has no rows, where one was stopped or is missing."""
     one = tmp_path / "one.tsv"
     write(one)
-    assert join_parts(MANY, path, MADE) is None
-    assert join_parts(MANY, tmp_path / "new" / "file", {}) is None
-    stop(path, 1, part=(count - 1, count))
-    for which in reversed(range(count)):
-        if which == 0:
-            with pytest.raises(ValueError, match=f"part_1_of_{count}"):
-                join_parts(MANY, path, MADE)
+    stop(path, 1, part=(0, count))
+    for which in range(1, count):
         write(path, part=(which, count))
-    with pytest.raises(ValueError, match="seed was 0, is 1"):
-        join_parts(MANY, path, {"seed": 1})
-    join_parts(MANY, path, MADE)
+    assert not path.exists()
+    write(path, calls=4)
     assert path.read_bytes() == one.read_bytes()
-    assert require_fingerprint(path, MANY, MADE)
-    assert not part_path(path, (0, count)).exists()
+    assert {item.name for item in tmp_path.iterdir()} == {"out.tsv", "one.tsv"}

@@ -243,5 +243,5 @@ def test_the_nearest_word_of_the_authors_code_is_another(tmp_path):
         ]
     )
     assert answer.status == 0, answer.err
-    _, *lines = (tmp_path / "copies.tsv").read_text().splitlines()
+    _, _, *lines = (tmp_path / "copies.tsv").read_text().splitlines()
     assert [line.split("\t")[-1] for line in lines] == ["it is thrilling"]

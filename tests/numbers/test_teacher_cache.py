@@ -88,7 +88,7 @@ def test_what_will_be_asked_for_is_written_beside(tmp_path, teacher):
     ):
         found = cache.outputs(rows(9), entries, additional)
         assert said.rows_run() == expected
-        assert [*found.signature] == [one.name for one in entries]
+        assert [*found(np.arange(1), LENGTH)] == [one.name for one in entries]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_from_a_teacher_over_copies_to_a_report(
     said(*augment, "--output", whole)
     for shard in (("--shard", "1/2"), ("--shard", "2/2"), ()):
         said(*augment, "--output", shared, *shard)
-    head, *lines = whole.read_text().splitlines()
+    _, head, *lines = whole.read_text().splitlines()
     assert head.startswith("source_row\tcolumn\tcopy\t")
     assert {int(line.split("\t")[0]) for line in lines} <= set(range(NUM_ROWS))
     assert shared.read_text() == whole.read_text()

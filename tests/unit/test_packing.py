@@ -43,20 +43,26 @@ def test_rows_go_on_over_any_number_of_texts(tokenizer, tmp_path):
     np.testing.assert_array_equal(stream, expected)
 
 
-def test_a_flipped_bit_in_packed_rows_is_noticed(tokenizer, tmp_path):
-    data.pack(TEXTS, tokenizer, 6, tmp_path)
-    rows = tmp_path / "rows"
-    right = rows.read_bytes()
-    rows.write_bytes(right[:4] + bytes([right[4] ^ 1]) + right[5:])
-    assert data.open_packed(tmp_path) is None
+def test_a_folder_with_other_files_is_not_replaced(tokenizer, tmp_path):
+    (tmp_path / "mine").write_text("a")
+    with pytest.raises(ValueError, match="has other files"):
+        data.pack(TEXTS, tokenizer, 6, tmp_path)
+    assert (tmp_path / "mine").read_text() == "a"
 
 
-def test_another_number_in_an_index_is_no_packed_text(tokenizer, tmp_path):
+def test_a_file_that_was_cut_off_is_no_packed_text(tokenizer, tmp_path):
     data.pack_stream(["a b c", "b"], tokenizer, 3, tmp_path, num_words=88)
     assert data.open_packed(tmp_path).num_words == 88
-    index = tmp_path / "index.json"
-    right = index.read_text()
-    index.write_text(right.replace('"num_words": 88', '"num_words": 988'))
+    rows = tmp_path / "rows"
+    rows.write_bytes(rows.read_bytes()[:-4])
+    assert data.open_packed(tmp_path) is None
+    data.pack(TEXTS, tokenizer, 6, tmp_path)
+    assert data.open_packed(tmp_path).num_words is None
+
+
+def test_text_that_fills_no_sequence_is_refused(tokenizer, tmp_path):
+    with pytest.raises(ValueError, match="do not fill a sequence of 99"):
+        data.pack(TEXTS, tokenizer, 99, tmp_path)
     assert data.open_packed(tmp_path) is None
 
 

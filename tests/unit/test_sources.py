@@ -11,27 +11,24 @@ from kdkit import data
 from kdkit.data import stream as stream_module
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task
-from kdkit.training.candidate_data import CandidatesSource, EncodedCandidates
-from kdkit.training.embedding_data import EmbeddingSource
-from kdkit.training.sources import (
-    MaskedSource,
-    NextTokenSource,
-    PlainTextSource,
-    SentenceSource,
-    TaskSource,
+from kdkit.training.candidates import EncodedCandidates, queries_source
+from kdkit.training.tasks import (
+    Evaluator,
+    TrainingRows,
+    augmented_rows,
+    task_source,
 )
-from kdkit.training.task_data import Evaluator, TrainingRows
+from kdkit.training.text import (
+    masked_source,
+    next_token_source,
+    plain_source,
+    sentence_source,
+)
+from kdkit.training.texts import vector_source
 
 LENGTH = 12
-BATCH_SIZE, BATCH_TOKENS = 8, 120
-STAGE = Stage(
-    "any",
-    2,
-    1e-3,
-    hard_label_weight=1.0,
-    batch_size=BATCH_SIZE,
-    batch_tokens=BATCH_TOKENS,
-)
+SIZES = {"batch_size": 8, "batch_tokens": 120}
+STAGE = Stage("any", 2, 1e-3, hard_label_weight=1.0, **SIZES)
 
 
 def encoded(count, seed=0, sequences_per_row=1):
@@ -53,10 +50,7 @@ def encoded(count, seed=0, sequences_per_row=1):
 def tagged(count):
     rows = encoded(count)
     labels = np.arange(len(rows.token_ids), dtype="int32") % 5 - 2
-    fields = {
-        field.name: getattr(rows, field.name)
-        for field in dataclasses.fields(rows)
-    } | {"labels": labels, "word_labels": []}
+    fields = {**vars(rows), "labels": labels, "word_labels": []}
     return data.EncodedTokens(**fields)
 
 
@@ -64,13 +58,13 @@ def on_task(rows, **settings):
     evaluator = Evaluator(get_task("sentiment"), encoded(20, seed=1))
     if isinstance(rows, data.EncodedExamples):
         rows = TrainingRows(rows)
-    return TaskSource(rows, evaluator, num_buckets=3, **settings)
+    return task_source(rows, evaluator, num_buckets=3, **settings)
 
 
 def augmented(count, num_copies):
     sources = np.repeat(np.arange(count), num_copies).astype("int32")
     rows = encoded(count * (1 + num_copies))
-    return TrainingRows(rows, data.AugmentedExamples(rows, sources, 0), 1)
+    return augmented_rows(data.AugmentedExamples(rows, sources, 0), 1)
 
 
 def packed(count=21, width=LENGTH, stride=None):
@@ -82,7 +76,7 @@ def packed(count=21, width=LENGTH, stride=None):
 
 def masked(tokenizer):
     masker = data.Masker(data.Masking(share_of="batch"), tokenizer)
-    return MaskedSource(
+    return masked_source(
         data.MaskedRows(packed(), masker), data.MaskedRows(packed(5), masker)
     )
 
@@ -90,7 +84,7 @@ def masked(tokenizer):
 def next_tokens(stride):
     corpus = packed(width=LENGTH + 1, stride=stride)
     held_out = data.PackedRows(corpus, counts_once=True)
-    return NextTokenSource(data.PackedRows(corpus), held_out, 60)
+    return next_token_source(data.PackedRows(corpus), held_out, 60)
 
 
 def sentences(tokenizer, language):
@@ -106,36 +100,37 @@ def sentences(tokenizer, language):
 def spans(tokenizer):
     masker = data.SpanMasker(data.SpanMasking(), tokenizer)
     rows = data.SpanRows(sentences(tokenizer, "en"), masker)
-    return SentenceSource(rows, rows)
+    return sentence_source(rows, rows)
 
 
 def pairs(tokenizer):
     rows = data.PairRows(sentences(tokenizer, "en"), sentences(tokenizer, "de"))
-    return SentenceSource(rows, rows)
+    return sentence_source(rows, rows)
 
 
-def texts():
+def texts(*partners):
     train, held_out = (
         dataclasses.replace(encoded(count, seed), labels=None)
         for count, seed in ((30, 0), (20, 1))
     )
-    return EmbeddingSource(train, held_out, num_buckets=3)
+    return vector_source(train, held_out, 3, *partners)
+
+
+def backwards(rows):
+    return np.arange(len(rows))[::-1]
 
 
 def candidates():
     train, held_out = (
         EncodedCandidates(
-            **{
-                field.name: getattr(rows, field.name)
-                for field in dataclasses.fields(rows)
-            },
+            **vars(rows),
             numbers=np.arange(len(rows.lengths)),
             texts=dataclasses.replace(rows, labels=None, sequences_per_row=1),
             pairs=encoded(3 * len(rows)),
         )
         for rows in (encoded(30, 0, 4), encoded(20, 1, 4))
     )
-    return CandidatesSource(train, held_out, num_buckets=3)
+    return queries_source(train, held_out, num_buckets=3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +157,7 @@ SOURCES = {
     ),
     "masked": Row(masked, 16, needs=("tokenizer",)),
     "plain": Row(
-        lambda: PlainTextSource(
+        lambda: plain_source(
             data.PackedRows(packed()), data.PackedRows(packed(5))
         ),
         16,
@@ -171,9 +166,10 @@ SOURCES = {
     "overlapping next tokens": Row(lambda: next_tokens(LENGTH - 4), 16),
     "spans": Row(spans, 24, needs=("mass_tokenizer",)),
     "pairs": Row(pairs, 24, needs=("mass_tokenizer",)),
-    "texts": Row(lambda: texts(), 30),
-    "candidates": Row(lambda: candidates(), 30),
-    "texts twice": Row(lambda: texts().labeled_only(), 30),
+    "texts": Row(texts, 30),
+    "candidates": Row(candidates, 30),
+    "texts twice": Row(lambda: texts().without_teacher(), 30),
+    "translations": Row(lambda: texts(backwards).without_teacher(), 30),
 }
 
 
@@ -244,11 +240,11 @@ def test_an_epoch_has_its_examples(row, source, training):
 def test_batches_keep_to_their_size(source, training):
     for rows, length in training().batches(0):
         assert source.train.row_lengths[rows].max() <= length <= 20
-        if isinstance(source, SentenceSource):
+        if isinstance(source.order(STAGE), data.TokenBatches):
             padded = sum(side[rows].max() for side in source.train.sides)
-            assert len(rows) * padded <= BATCH_TOKENS
+            assert len(rows) * padded <= STAGE.batch_tokens
         else:
-            assert len(rows) <= BATCH_SIZE
+            assert len(rows) <= STAGE.batch_size
 
 
 def test_training_goes_on_after_any_step(training):

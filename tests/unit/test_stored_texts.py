@@ -1,21 +1,16 @@
 """Texts and translations on disk: what is chosen, stored and opened again.
 
-Goes with kdkit.data.stored_texts and kdkit.data.stored_translations.
+Goes with kdkit.data.selection, stored_texts and stored_translations.
 """
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 
 from kdkit import data, models
-from kdkit.data.stored_texts import (
-    choose_texts,
-    read_hashes,
-    store_texts,
-    text_hash,
-)
+from kdkit.data.selection import choose, take, text_hash, text_hashes
+from kdkit.data.stored_texts import read_hashes, store_texts
 from kdkit.data.stored_translations import (
     choose_translations,
     store_translations,
@@ -45,35 +40,45 @@ def tokenizer():
     return models.word_piece_tokenizer(vocabulary, lowercase=True)
 
 
+def choose_lines(known=(), every=0):
+    return choose(((line,) for line in LINES), text_hashes(known), every)
+
+
 def store(directory, tokenizer, known=()):
-    return store_texts(
-        lambda: iter(LINES),
-        lambda: choose_texts(LINES, known),
-        tokenizer,
-        LENGTH,
-        directory,
-    )
+    def texts():
+        choice = choose_lines(known)
+        return take(LINES, choice.part(False)[0]), choice.counts
+
+    return store_texts(texts, tokenizer, LENGTH, directory)
 
 
 def test_empty_repeated_and_known_texts_are_left_out_and_counted():
-    choice = choose_texts(LINES, known=["A dull  cast", "never read"])
-    assert np.flatnonzero(choice.is_chosen).tolist() == [0, 4, 6, 7]
+    choice = choose_lines(known=["A dull  cast", "never read"])
+    assert choice.rows.tolist() == [0, 4, 6, 7]
     counts = {"texts": 6, "empty": 2, "repeated": 1, "left_out": 1}
     assert choice.counts == counts
+    assert choose([]).part(False)[0].tolist() == []
 
 
 @pytest.mark.parametrize("every", [0, 2, 3])
 def test_held_out_texts_are_one_in_so_many_and_never_trained_on(every):
-    choice = choose_texts(LINES)
-    train = choice.part(every, held_out=False)
-    held_out = choice.part(every, held_out=True)
-    np.testing.assert_array_equal(train ^ held_out, choice.is_chosen)
-    expected = np.flatnonzero(choice.is_chosen)[::every] if every else []
-    assert np.flatnonzero(held_out).tolist() == list(expected)
+    choice = choose_lines(every=every)
+    train, held_out = (choice.part(one)[0].tolist() for one in (False, True))
+    rows = choose_lines().rows.tolist()
+    assert sorted(train + held_out) == rows
+    assert held_out == (rows[::every] if every else [])
+
+
+def test_a_known_first_text_leaves_out_its_row_alone():
+    rows = [("a", "b"), ("b", "c"), ("d", "a"), ("A", "b"), ("b", "e")]
+    found = choose(rows, known={text_hash("e")}, known_first={text_hash("a")})
+    assert found.rows.tolist() == [1, 2]
+    assert choose(rows, every=2).part(True)[0].tolist() == [0, 2]
+    assert choose(rows, every=2).part(False)[1].tolist() == [1, 1]
 
 
 def test_stored_texts_are_those_of_encode(tmp_path, tokenizer):
-    found = store(tmp_path, tokenizer)
+    found, counts = store(tmp_path, tokenizer)
     texts = [LINES[number] for number in (0, 3, 4, 6, 7)]
     expected = data.encode(data.Examples((texts,)), tokenizer, LENGTH)
     assert isinstance(found.token_ids, np.memmap)
@@ -86,24 +91,18 @@ def test_stored_texts_are_those_of_encode(tmp_path, tokenizer):
     def never():
         raise AssertionError("read again")
 
-    again = store_texts(never, never, tokenizer, LENGTH, tmp_path)
+    again, same = store_texts(never, tokenizer, LENGTH, tmp_path)
     np.testing.assert_array_equal(again.token_ids, found.token_ids)
-    assert again.counts == found.counts
+    assert same == counts
 
 
-@pytest.mark.parametrize("name", ["token_ids", "lengths", "hashes", "index"])
-def test_damaged_texts_are_stored_again(name, tmp_path, tokenizer):
-    first = np.array(store(tmp_path, tokenizer).token_ids)
-    if name == "index":  # another number
-        file = tmp_path / "index.json"
-        index = json.loads(file.read_text())
-        file.write_text(json.dumps({**index, "repeated": 5}))
-    else:
-        content = bytearray((tmp_path / name).read_bytes())
-        content[0] ^= 1
-        (tmp_path / name).write_bytes(content)
+def test_texts_that_were_cut_off_are_stored_again(tmp_path, tokenizer):
+    first = np.array(store(tmp_path, tokenizer)[0].token_ids)
+    lengths = tmp_path / "lengths"
+    lengths.write_bytes(lengths.read_bytes()[:-4])
     assert read_hashes(tmp_path) is None
-    np.testing.assert_array_equal(store(tmp_path, tokenizer).token_ids, first)
+    again, _ = store(tmp_path, tokenizer)
+    np.testing.assert_array_equal(again.token_ids, first)
 
 
 def test_hashes_are_of_the_stored_texts_whatever_their_case(
@@ -123,11 +122,11 @@ def test_texts_are_read_line_by_line(tmp_path, tokenizer):
 
     def read():
         for line in lines:
-            files = tmp_path.glob("*/token_ids")
+            files = tmp_path.glob("*/texts/token_ids")
             sizes.append(sum(file.stat().st_size for file in files))
             yield line
 
-    store_texts(read, lambda: choose_texts(lines), tokenizer, LENGTH, tmp_path)
+    store_texts(lambda: (read(), {}), tokenizer, LENGTH, tmp_path / "texts")
     assert len(sizes) == len(lines)
     assert sizes[-1] > 0
 
@@ -150,23 +149,23 @@ def test_lines_of_all_files_belong_together(end, tmp_path):
 
 def test_pairs_are_chosen_once_and_have_their_source():
     choice = choose_translations(TRANSLATIONS)
-    np.testing.assert_array_equal(choice.is_chosen, CHOSEN)
-    assert choice.sources.tolist() == [0, -1, 1, 0, 2, 3]
+    np.testing.assert_array_equal(choice.rows, np.flatnonzero(CHOSEN))
+    assert choice.groups.tolist() == [0, 0, 0, 1, 1, 0, 2, 2, 2, 3, 3]
     counts = {"texts": 13, "empty": 5, "repeated": 2, "left_out": 0}
     assert choice.counts == counts
-    known = choose_translations(TRANSLATIONS, ["THE HERO", "das Tempo"])
-    assert known.is_chosen[2].tolist() == [False, False, False]
-    assert known.is_chosen[4].tolist() == [True, False, True]
+    known = text_hashes(["THE HERO", "das Tempo"])
+    known = choose_translations(TRANSLATIONS, known)
+    left_out = {*choice.rows.tolist()} - {*known.rows.tolist()}
+    assert left_out == {6, 8, 13}
     assert known.counts["left_out"] == 3
 
 
 def test_all_texts_of_a_source_are_on_the_same_side():
-    choice = choose_translations(TRANSLATIONS)
-    train, held_out = (
-        choice.is_part(2, held_out=held_out) for held_out in (False, True)
-    )
-    assert np.flatnonzero(held_out.any(axis=1)).tolist() == [0, 3, 4]
-    np.testing.assert_array_equal(held_out ^ train, CHOSEN)
+    choice = choose_translations(TRANSLATIONS, every=2)
+    train, held_out = (choice.part(one)[0] for one in (False, True))
+    assert {*(held_out // 3).tolist()} == {0, 3, 4}
+    rows = np.sort(np.concatenate([train, held_out]))
+    np.testing.assert_array_equal(rows, np.flatnonzero(CHOSEN))
 
 
 @pytest.fixture
@@ -176,16 +175,17 @@ def stored(tmp_path, tokenizer):
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = [*special, *letters, *(f"##{letter}" for letter in letters)]
     own = models.word_piece_tokenizer(pieces, lowercase=True)
-    choice, calls = choose_translations(TRANSLATIONS), []
+    calls = []
 
     def read():
         calls.append(1)
         return iter(TRANSLATIONS)
 
-    def store(**options):
+    def store(every=0, **options):
+        choice = choose_translations(TRANSLATIONS, every=every)
         place = tmp_path / "texts"
         return store_translations(
-            read, choice, own, tokenizer, LENGTH, place, **options
+            read, choice, own, tokenizer, LENGTH, place, 3, **options
         )
 
     store.calls = calls

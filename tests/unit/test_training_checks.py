@@ -11,10 +11,9 @@ from kdkit.training import (
     CandidatesSettings,
     PairSettings,
     TranslationsSettings,
-    candidate_data,
+    candidates,
     distribution,
-    sources,
-    text_data,
+    text,
     translations,
 )
 from kdkit.training.callbacks import StopAtNonFinite
@@ -29,10 +28,10 @@ def queries(train, held_out=None):
             return parts[held_out]
 
     made = Settings(("a",), held_out=("b",) * (held_out is not None))
-    candidate_data.load_rows(made, None, None, None, None)
+    candidates.candidates_source(made, None, None, None, None)
 
 
-def candidates(count, number):
+def equal_queries(count, number):
     texts = [f"text {place}" for place in range(number)]
     return Candidates(["query"] * count, [texts] * count)
 
@@ -54,20 +53,18 @@ def three_of_two_gpus():
 
 def nan_on_text():
     batch = {}, np.zeros((1, 2), "int32"), np.ones((1, 2), "float32")
-    sources.token_metrics(lambda x: np.full((1, 2, 3), np.nan), [batch])
+    text.token_metrics(lambda x: np.full((1, 2, 3), np.nan), [batch], "")
 
 
 def translations_of_one_language():
     made = TranslationsSettings(("a.en", "a.de"), vocabulary_size=9)
-    choice = types.SimpleNamespace(
-        is_part=lambda every, held_out: np.array([[True, False]])
-    )
+    choice = types.SimpleNamespace(part=lambda held_out: (np.arange(1), None))
     translations.require_translations(choice, choice, made)
 
 
 def no_languages():
     tokenizer = types.SimpleNamespace(languages=("en", "de"))
-    text_data.require_vocabulary(PairSettings(languages=()), tokenizer)
+    text.require_vocabulary(PairSettings(languages=()), tokenizer)
 
 
 MISTAKES = {
@@ -79,10 +76,10 @@ MISTAKES = {
     ),
     "nan on text": (nan_on_text, "not finite"),
     "other candidates": (
-        lambda: queries(candidates(2, 3), candidates(2, 4)),
+        lambda: queries(equal_queries(2, 3), equal_queries(2, 4)),
         "3 candidates.* 4",
     ),
-    "no query": (lambda: queries(candidates(2, 3)), "1 are repeated"),
+    "no query": (lambda: queries(equal_queries(2, 3)), "1 are repeated"),
     "no languages": (no_languages, "language"),
     "no translations": (translations_of_one_language, "de"),
     "other settings": (

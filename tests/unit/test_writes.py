@@ -121,7 +121,7 @@ def check_whole(folder):
             json.loads(path.read_text())
     copies = folder / "copies.tsv"
     if copies.exists():
-        assert len(copies.read_text().splitlines()) == 4
+        assert len(copies.read_text().splitlines()) == 5
     if list(folder.rglob("00000.npy")):
         stored = cached(folder)
         assert not stored.missing_size(0)

@@ -1,0 +1,125 @@
+"""Which texts are trained on, and which ones are held out."""
+
+import array
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterable, Set
+
+import numpy as np
+
+from kdkit.data.tables import Examples
+from kdkit.io.reading import has_text
+
+# Around words.
+PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
+CHOSEN, EMPTY, LEFT_OUT, REPEATED = range(4)
+
+
+def normalized(row: Iterable[str]) -> tuple[str, ...]:
+    """Returns the texts in lower case and with single spaces.
+
+    >>> normalized(("A  fine film",))
+    ('a fine film',)
+    """
+    return tuple(" ".join(text.lower().split()) for text in row)
+
+
+def text_hash(text: str) -> int:
+    """Returns 64 bits that identify a text, whatever its case and spaces."""
+    content = normalized((text,))[0].encode(errors="surrogatepass")
+    return int.from_bytes(
+        hashlib.blake2b(content, digest_size=8).digest(), "big"
+    )
+
+
+def text_hashes(texts: Iterable[str]) -> set[int]:
+    """Returns the hashes of texts, see `text_hash`."""
+    return set(map(text_hash, texts))
+
+
+def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
+    """Returns the texts of all examples as `normalized` returns them."""
+    return {
+        normalized(row)
+        for examples in several
+        for row in zip(*examples.texts, strict=True)
+    }
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Choice:
+    """The chosen rows, and the counts of all rows.
+
+    Args:
+        rows: int array. The numbers of the chosen rows, in order.
+        groups: int array of the same shape. Rows with the same first text are
+            a group. Groups are counted from 0 in the order of the rows.
+        is_held_out: bool array of the same shape.
+        counts: dict. How many rows have `"texts"`, and how many are `"empty"`,
+            `"left_out"` as known, or `"repeated"`.
+    """
+
+    rows: np.ndarray
+    groups: np.ndarray
+    is_held_out: np.ndarray
+    counts: dict[str, int]
+
+    def part(self, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rows to train on or those held out, and their groups."""
+        is_one = self.is_held_out == held_out
+        return self.rows[is_one], self.groups[is_one]
+
+
+def choose(
+    rows: Iterable[tuple[str, ...]],
+    known: Set[int] = frozenset(),
+    every: int = 0,
+    known_first: Set[int] = frozenset(),
+) -> Choice:
+    """Chooses rows with text, once each, none of them with a known text.
+
+    Memory holds a few numbers per row.
+
+    Args:
+        rows: iterable of tuples of strings.
+        known: set of `text_hash`es. Rows with one of these texts are left out.
+        every: int. One in so many groups is held out, beginning with the
+            first. Defaults to `0`, none.
+        known_first: set of `text_hash`es. Rows with such a first text are left
+            out. Defaults to none.
+    """
+    reasons, keys, firsts = (array.array(code) for code in "BqQ")
+    for texts in rows:
+        reason, hashes = EMPTY, (0,)
+        if all(map(has_text, texts)):
+            hashes = tuple(map(text_hash, texts))
+            is_known = hashes[0] in known_first or not known.isdisjoint(hashes)
+            reason = LEFT_OUT if is_known else CHOSEN
+        reasons.append(reason)
+        keys.append(hash(hashes))
+        firsts.append(hashes[0])
+    reasons, keys, firsts = map(np.array, (reasons, keys, firsts))
+    chosen = np.flatnonzero(reasons == CHOSEN)
+    _, places = np.unique(keys[chosen], return_index=True)
+    reasons[np.delete(chosen, places)] = REPEATED
+    chosen = np.flatnonzero(reasons == CHOSEN)
+    _, places, groups = np.unique(
+        firsts[chosen], return_index=True, return_inverse=True
+    )
+    groups = np.argsort(np.argsort(places))[groups]
+    is_held_out = np.zeros(len(chosen), bool)
+    if every:
+        is_held_out = groups % every == 0
+    counts = {
+        "texts": int((reasons != EMPTY).sum()),
+        "empty": int((reasons == EMPTY).sum()),
+        "left_out": int((reasons == LEFT_OUT).sum()),
+        "repeated": int((reasons == REPEATED).sum()),
+    }
+    return Choice(chosen, groups, is_held_out, counts)
+
+
+def take(rows: Iterable, numbers: np.ndarray) -> Iterable:
+    """Returns the rows with the given numbers, in the order of the rows."""
+    return itertools.compress(rows, np.bincount(numbers))

@@ -1,0 +1,126 @@
+"""Columns of numbers on disk, in a folder that is renamed when it is whole."""
+
+import contextlib
+import json
+import pathlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from kdkit.data.encoding import EncodedExamples, encoded_steps
+from kdkit.errors import UsageError
+from kdkit.io.files import staged
+
+ABOUT = "about.json"
+ENCODED = {
+    "token_ids": "int32",
+    "segment_ids": "int8",
+    "lengths": "int32",
+    "numbers": "uint64",
+}
+
+
+def write_columns(
+    folder, columns: dict[str, str], steps: Iterable[dict], about: dict
+) -> None:
+    """Writes the columns of all steps, and what is known about them.
+
+    Args:
+        folder: path of a new folder, or of an earlier one to replace.
+        columns: dict from names to dtypes.
+        steps: iterable of dicts from names to arrays. It may add to `about`.
+        about: dict of values for JSON, written after the last step.
+    """
+    folder = pathlib.Path(folder)
+    is_new = not folder.exists() or not any(folder.iterdir())
+    if not is_new and not (folder / ABOUT).exists():
+        raise UsageError(f"{folder} has other files. Expected a new folder.")
+    with staged(folder) as partial:
+        partial.mkdir()
+        with contextlib.ExitStack() as stack:
+            files = {
+                name: stack.enter_context(open(partial / name, "wb"))
+                for name in columns
+            }
+            for step in steps:
+                for name, file in files.items():
+                    file.write(np.asarray(step[name], columns[name]).tobytes())
+        sizes = {name: (partial / name).stat().st_size for name in columns}
+        content = json.dumps({**about, "sizes": sizes})
+        (partial / ABOUT).write_text(content, encoding="utf-8")
+
+
+def read_columns(folder, columns: dict[str, str]) -> tuple[dict, dict] | None:
+    """Returns the columns, mapped from their files, and what is known of them.
+
+    Returns `None` without a folder, and if a file has another size.
+    """
+    folder = pathlib.Path(folder)
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        sizes = {name: (folder / name).stat().st_size for name in columns}
+    except OSError:
+        return None
+    if sizes != about["sizes"]:
+        return None
+    return {
+        # An empty file cannot be mapped.
+        name: np.memmap(folder / name, dtype, "r")
+        if sizes[name]
+        else np.empty(0, dtype)
+        for name, dtype in columns.items()
+    }, about
+
+
+def write_encoded(
+    rows: Iterable[tuple[int, tuple[str, ...]]],
+    num_texts: int,
+    tokenizer,
+    sequence_length: int,
+    folder,
+    about: dict,
+) -> None:
+    """Encodes rows of texts, and writes them with a number for each row.
+
+    Args:
+        rows: iterable of the numbers and the texts. It may add to `about`.
+        num_texts, tokenizer, sequence_length: as in `encoded_steps`.
+        folder, about: as in `write_columns`.
+    """
+    numbers = []
+    about["num_truncated"] = 0
+
+    def texts():
+        for number, row in rows:
+            numbers.append(number)
+            yield row
+
+    def steps():
+        for step in encoded_steps(
+            texts(), num_texts, tokenizer, sequence_length
+        ):
+            about["num_truncated"] += int(step["truncated"].sum())
+            yield {**step, "numbers": np.array(numbers, "uint64")}
+            numbers.clear()
+
+    write_columns(folder, ENCODED, steps(), about)
+
+
+def read_encoded(
+    folder, tokenizer, sequence_length: int
+) -> tuple[EncodedExamples, np.ndarray, dict] | None:
+    """Returns stored rows, their numbers, and what is known about them."""
+    found = read_columns(folder, ENCODED)
+    if found is None:
+        return None
+    columns, about = found
+    encoded = EncodedExamples(
+        token_ids=columns["token_ids"],
+        segment_ids=columns["segment_ids"],
+        lengths=np.array(columns["lengths"]),
+        labels=None,
+        sequence_length=sequence_length,
+        num_truncated=about["num_truncated"],
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return encoded, np.array(columns["numbers"]).astype("int64"), about

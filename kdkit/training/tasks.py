@@ -1,0 +1,288 @@
+"""The examples of a task as a source: labelled, augmented and unlabelled."""
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from kdkit import data, tasks
+from kdkit.data import EncodedExamples, mix_unlabeled, repeated_rows
+from kdkit.errors import UsageError
+from kdkit.recipes.stages import Stage
+from kdkit.taps import TEACHER_OUTPUTS, Entry
+from kdkit.tasks import Task
+from kdkit.training.data_settings import (
+    AugmentedSettings,
+    AugmentSettings,
+    DataSettings,
+    UnlabeledSettings,
+)
+from kdkit.training.embedding_settings import TextsSettings
+from kdkit.training.source import (
+    Outputs,
+    Source,
+    bucket_orders,
+    measured,
+    reader,
+)
+
+_log = logging.getLogger(__name__)
+LOGITS = Entry("logits")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The labelled examples of a run.
+
+    Args:
+        encoded: `EncodedExamples`.
+        rows_of_epoch: as of `kdkit.data.Buckets`. Defaults to `None`.
+        counts: dict. The fields of an `"augmented"` event, or `None` without
+            augmented examples. Defaults to `None`.
+    """
+
+    encoded: EncodedExamples
+    rows_of_epoch: Callable[[int, int], np.ndarray] | None = None
+    counts: dict | None = None
+
+    @property
+    def num_labeled(self) -> int:
+        """The number of the task's own examples, without augmented ones."""
+        return self.counts["rows"] if self.counts else len(self.encoded)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of examples in an epoch."""
+        return (
+            self.counts["rows_of_epoch"] if self.counts else len(self.encoded)
+        )
+
+
+def augmented_rows(
+    stored: data.AugmentedExamples, copies_per_epoch: int | None
+) -> TrainingRows:
+    """Returns labelled examples with augmented ones."""
+    order = None
+    if copies_per_epoch is not None:
+        order = functools.partial(
+            stored.rows_of_epoch, per_row=copies_per_epoch
+        )
+    counts = {
+        "rows": stored.num_labeled,
+        "copies": len(stored.sources),
+        "left_out": stored.num_left_out,
+        "rows_of_epoch": stored.num_rows_of_epoch(copies_per_epoch),
+    }
+    return TrainingRows(stored.encoded, order, counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluator:
+    """Evaluates models on one split, and their agreement with a teacher."""
+
+    task: Task
+    encoded: object
+    split: str = "dev"
+    teachers_logits: tuple[np.ndarray, ...] = ()
+
+    @functools.cached_property
+    def logits(self):
+        """A function that returns a model's logits on the split."""
+        return reader(self.encoded)
+
+    def __call__(self, predict) -> dict:
+        """Returns the fields of an `"evaluation"` event."""
+        logits, kind = self.logits(predict), self.task.kind
+        targets, agrees = self.encoded.targets, None
+        if self.teachers_logits:
+            agrees = kind.agreement(self.teachers_logits[0], logits)
+        metrics = self.task.compute_metrics(targets, logits)
+        return measured(self.split, self.encoded, metrics) | {
+            "agreement": agrees,
+            "collapsed": kind.collapse(targets, logits),
+        }
+
+
+def task_source(
+    labeled: TrainingRows,
+    evaluator: Evaluator,
+    num_buckets: int | None,
+    unlabeled: EncodedExamples | None = None,
+    per_labeled: float = 1.0,
+    num_rows: int | None = None,
+) -> Source:
+    """Returns the examples of a task as a source."""
+    examples, rows = labeled.encoded, labeled.rows_of_epoch
+    without_teacher = None
+    if num_rows is not None:
+        rows = repeated_rows(len(examples), num_rows, rows)
+    if unlabeled is not None:
+        examples, rows = mix_unlabeled(examples, unlabeled, per_labeled, rows)
+        without_teacher = functools.partial(
+            task_source, labeled, evaluator, num_buckets, num_rows=num_rows
+        )
+    kind = evaluator.task.kind
+    return Source(
+        examples,
+        evaluator.encoded,
+        **bucket_orders(num_buckets, rows),
+        evaluate=evaluator,
+        metric=evaluator.task.primary_metric,
+        larger_is_better=True,
+        label_loss=kind.label_loss(),
+        training_metrics=kind.training_metrics,
+        known_outputs=functools.partial(dev_logits, evaluator),
+        without_teacher=without_teacher,
+    )
+
+
+def dev_logits(evaluator: Evaluator, stage: Stage) -> Outputs | None:
+    """Returns the teachers' logits on dev, if a stage reads nothing else."""
+    taps = {objective.tap for objective in stage.objectives}
+    if (
+        taps != {LOGITS.tap}
+        or not evaluator.teachers_logits
+        or evaluator.encoded.has_label_per_token
+    ):
+        return None
+    return lambda rows, padded_length: {
+        TEACHER_OUTPUTS: tuple(
+            {LOGITS.name: logits[rows]} for logits in evaluator.teachers_logits
+        )
+    }
+
+
+def open_task(settings: DataSettings | AugmentSettings | TextsSettings) -> Task:
+    """Returns the task, with its classes from the data."""
+    if settings.table is not None:
+        return tasks.task_of_table(settings.table, settings.task)
+    return tasks.get_task(settings.task).for_data(settings.data_dir)
+
+
+def check_data(task: Task, settings: DataSettings) -> None:
+    """Checks that the files of a run's splits exist."""
+    splits = ("train", settings.dev_split, *task.other_dev_splits)
+    task.check_data(dict.fromkeys(splits), settings.data_dir)
+
+
+def read_train_and_dev(task: Task, settings: DataSettings) -> list:
+    """Reads the training examples and the examples of dev."""
+    splits = "train", settings.dev_split
+    return [task.load(split, settings.data_dir) for split in splits]
+
+
+def load_data(
+    task: Task,
+    settings: DataSettings,
+    tokenizer,
+    seed: int,
+    augmented: AugmentedSettings | None = None,
+    directory=None,
+) -> tuple[TrainingRows, EncodedExamples]:
+    """Reads and encodes train and dev, and logs their sizes."""
+    train, dev = read_train_and_dev(task, settings)
+    length, rows, copies = settings.sequence_length, None, ""
+    if settings.max_train_rows and settings.max_train_rows < len(train):
+        rows = np.random.default_rng(seed).permutation(len(train))
+        rows = np.sort(rows[: settings.max_train_rows])
+    if augmented is None:
+        chosen = train if rows is None else train.take(rows)
+        labeled = TrainingRows(task.encode(chosen, tokenizer, length))
+    else:
+        known = _read_all(task, settings, kept_apart(task, settings))
+        labeled = augmented_rows(
+            data.store_augmented(
+                train, augmented.file, tokenizer, length, directory, rows, known
+            ),
+            augmented.copies_per_epoch,
+        )
+        copies = (
+            " ({copies} of them augmented; {left_out} more left out because "
+            "dev or test contains them; {rows_of_epoch} in an epoch)"
+        ).format_map(labeled.counts)
+    if task.table is not None:
+        for split in ("train", settings.dev_split):
+            _log.info(task.table.description(split))
+    encoded, dev = labeled.encoded, task.encode(dev, tokenizer, length)
+    _log.info(
+        f"{task.name}: {len(encoded)} examples to train on{copies}, "
+        f"{len(dev)} in {settings.dev_split}; {encoded.num_truncated} and "
+        f"{dev.num_truncated} truncated to {length} tokens."
+    )
+    return labeled, dev
+
+
+def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
+    """Returns the other dev splits, encoded, by name."""
+    names = [
+        name for name in task.other_dev_splits if name != settings.dev_split
+    ]
+    return {
+        name: task.encode(rows, tokenizer, settings.sequence_length)
+        for name, rows in zip(
+            names, _read_all(task, settings, names), strict=True
+        )
+    }
+
+
+def read_kept_unlabeled(
+    task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
+):
+    """Reads unlabelled examples, with and without those in dev or test."""
+    rows = data.read_unlabeled(
+        unlabeled.files, unlabeled.columns, task.num_texts
+    )
+    known = _read_all(task, settings, kept_apart(task, settings))
+    kept = data.without_texts_of(rows, known)
+    if not len(kept):
+        raise UsageError(
+            f"None of {len(rows)} unlabelled examples is left: dev or test "
+            "contains all of them."
+        )
+    return rows, kept
+
+
+def load_unlabeled(
+    task: Task,
+    settings: DataSettings,
+    unlabeled: UnlabeledSettings,
+    tokenizer,
+) -> tuple[EncodedExamples, dict]:
+    """Reads and encodes unlabelled examples that are not in dev or test."""
+    rows, kept = read_kept_unlabeled(task, settings, unlabeled)
+    counts = {
+        "rows": len(rows),
+        "dropped": len(rows) - len(kept),
+        "compared_with": kept_apart(task, settings),
+        "per_labeled": unlabeled.per_labeled,
+    }
+    _log.info(
+        f"{len(kept)} unlabelled examples; {counts['dropped']} left out "
+        f"because {', '.join(counts['compared_with'])} contain them."
+    )
+    return task.encode(kept, tokenizer, settings.sequence_length), counts
+
+
+def kept_apart(task: Task, settings: DataSettings) -> list[str]:
+    """Returns the splits for evaluation whose files exist."""
+    return [
+        split
+        for split in task.splits
+        if split != "train" and _is_there(task, split, settings.data_dir)
+    ]
+
+
+def _is_there(task, split, data_dir):
+    """Whether the files of a split exist."""
+    try:
+        task.check_data([split], data_dir)
+    except (OSError, UsageError):
+        return False
+    return True
+
+
+def _read_all(task, settings, splits):
+    """The examples of some splits."""
+    return [task.load(split, settings.data_dir) for split in splits]

@@ -1,0 +1,276 @@
+"""Running text and sentences as a source, whose own tokens are the labels."""
+
+import functools
+import itertools
+import logging
+import math
+
+import keras
+import numpy as np
+
+from kdkit import models
+from kdkit.data import (
+    BatchStream,
+    FullBatches,
+    MaskedRows,
+    Masker,
+    Masking,
+    PackedCorpus,
+    PackedRows,
+    PairRows,
+    SpanMasker,
+    SpanRows,
+    TokenBatches,
+    encode_sentences,
+    join_sentences,
+    open_packed,
+    pack,
+    pack_stream,
+)
+from kdkit.errors import RunError, UsageError
+from kdkit.late import tf
+from kdkit.models.heads import is_causal
+from kdkit.training.data_settings import CorpusSettings
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
+from kdkit.training.source import Source, measured
+
+_log = logging.getLogger(__name__)
+
+READ = ("encoder_token_ids", "encoder_padding_mask")
+# Small, because logits have the vocabulary's size.
+FEW = 16
+FEW_ROWS, FEW_TOKENS = FullBatches(FEW), TokenBatches(2048)
+# The largest number of logits in memory during an evaluation, over batch,
+# positions and vocabulary: 256 MB.
+LOGITS_AT_ONCE = 2**26
+
+
+def full_batches(stage) -> FullBatches:
+    """Returns the order of packed text to train on."""
+    return FullBatches(stage.batch_size)
+
+
+def text_source(
+    train,
+    held_out,
+    accuracy: str = "token_accuracy",
+    order=full_batches,
+    held_out_order=FEW_ROWS,
+    num_words: int | None = None,
+) -> Source:
+    """Returns rows whose labels are tokens as a source."""
+    batches = functools.cache(BatchStream(held_out, held_out_order).evaluation)
+
+    def evaluate(predict):
+        metrics = token_metrics(predict, batches(), accuracy, num_words)
+        return measured("held_out", held_out, metrics)
+
+    return Source(
+        train,
+        held_out,
+        order,
+        held_out_order,
+        evaluate,
+        metric="perplexity",
+        # The mean over the tokens that count, in all sequences together.
+        label_loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        ),
+    )
+
+
+def masked_source(train: MaskedRows | None, held_out: MaskedRows) -> Source:
+    """Returns packed text with masks that differ in every epoch."""
+    return text_source(train, held_out, "masked_accuracy")
+
+
+def plain_source(train: PackedRows | None, held_out: PackedRows) -> Source:
+    """Returns packed text without labels, to compare encoders."""
+    return Source(train, held_out, full_batches, FEW_ROWS)
+
+
+def next_token_source(
+    train: PackedRows | None,
+    held_out: PackedRows,
+    vocabulary_size: int,
+    num_words: int | None = None,
+) -> Source:
+    """Returns packed text whose tokens are predicted from those before."""
+    most = LOGITS_AT_ONCE // (held_out.sequence_length * vocabulary_size)
+    order = FullBatches(max(1, min(FEW, most)))
+    return text_source(
+        train,
+        held_out,
+        "next_token_accuracy",
+        held_out_order=order,
+        num_words=num_words,
+    )
+
+
+def sentence_source(
+    train: SpanRows | PairRows | None, held_out: SpanRows | PairRows
+) -> Source:
+    """Returns sentences with hidden spans, or pairs."""
+    return text_source(
+        train,
+        held_out,
+        order=lambda stage: TokenBatches(stage.batch_tokens),
+        held_out_order=FEW_TOKENS,
+    )
+
+
+def token_metrics(
+    predict, batches, accuracy: str, num_words: int | None = None
+) -> dict:
+    """Returns a model's perplexity and accuracy on the tokens that count."""
+    loss = correct = total = 0.0
+    for x, labels, weights in batches:
+        logits = tf.cast(predict(x), "float32")
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        is_right = tf.argmax(logits, -1, "int32") == labels
+        loss += float(tf.reduce_sum(weights * losses))
+        correct += float(tf.reduce_sum(weights * tf.cast(is_right, "float32")))
+        total += float(tf.reduce_sum(weights))
+    if not math.isfinite(loss):
+        raise RunError(
+            "The loss on the held-out text is not finite: the model has "
+            "diverged."
+        )
+    metrics = {
+        "perplexity": math.exp(min(loss / total, 700.0)),
+        accuracy: correct / total,
+    }
+    if num_words:
+        metrics["word_perplexity"] = math.exp(min(loss / num_words, 700.0))
+    return metrics
+
+
+def require_readable(settings, model) -> None:
+    """Requires text in a form that the model can read."""
+    is_running = isinstance(settings, CorpusSettings)
+    if is_running and settings.one_document and not is_causal(model):
+        raise UsageError(
+            "one_document is for decoders. Received: one_document=True and an "
+            "encoder."
+        )
+
+
+def require_vocabulary(
+    settings: SentenceSettings | PairSettings, tokenizer
+) -> None:
+    """Requires a vocabulary that fits the text."""
+    if tokenizer.languages and not settings.languages:
+        raise UsageError(
+            "The vocabulary has language tokens. Expected some of "
+            f"{', '.join(tokenizer.languages)} as --languages."
+        )
+    is_pairs = isinstance(settings, PairSettings)
+    for language in settings.sides if is_pairs else settings.languages:
+        tokenizer.language_token_id(language)
+
+
+def is_masked(settings, model) -> bool:
+    """Returns whether tokens of the text are masked for a model."""
+    return (
+        isinstance(settings, CorpusSettings)
+        and not is_causal(model)
+        and models.backbone_of(model) is not model
+    )
+
+
+def load_text(settings, tokenizer, directory, model) -> Source:
+    """Reads and encodes the text of a run."""
+    length = settings.sequence_length
+    if not isinstance(settings, CorpusSettings):
+        held_out = load_sentences(settings, tokenizer, is_held_out=True)
+        train = load_sentences(settings, tokenizer, is_held_out=False)
+        what = "pairs" if isinstance(train, PairRows) else "sentences"
+        _log.info(
+            f"{what}: {len(train)} to train on, {len(held_out)} held out; "
+            f"{train.num_truncated} truncated to {length} tokens."
+        )
+        return sentence_source(train, held_out)
+    train, held_out = (
+        open_packed(directory / name)
+        or _pack(settings, tokenizer, directory / name, model)
+        for name in ("train", "held_out")
+    )
+    _log.info(
+        f"corpus: {train.num_texts} texts in {len(train)} sequences of "
+        f"{length} tokens to train on, {len(held_out)} sequences held out."
+    )
+    return packed_source(model, tokenizer, settings.masking, held_out, train)
+
+
+def _pack(settings, tokenizer, directory, model):
+    """Packs the training or held-out text into a directory of that name."""
+    is_held_out = directory.name == "held_out"
+    texts = settings.texts(is_held_out)
+    if not is_causal(model):
+        return pack(texts, tokenizer, settings.sequence_length, directory)
+    return pack_stream(
+        texts,
+        tokenizer,
+        settings.sequence_length,
+        directory,
+        one_document=settings.one_document,
+        num_words=settings.num_words() if is_held_out else None,
+    )
+
+
+def packed_source(
+    model,
+    tokenizer,
+    masking: Masking,
+    held_out: PackedCorpus,
+    train: PackedCorpus | None = None,
+) -> Source:
+    """Returns packed text as the source that a model needs."""
+    if is_causal(model):
+        return next_token_source(
+            train and PackedRows(train),
+            PackedRows(held_out, counts_once=True),
+            model.output_shape[-1],
+            held_out.num_words,
+        )
+    if models.backbone_of(model) is model:
+        return plain_source(train and PackedRows(train), PackedRows(held_out))
+    masker = Masker(masking, tokenizer)
+    return masked_source(
+        train and MaskedRows(train, masker), MaskedRows(held_out, masker)
+    )
+
+
+def load_sentences(
+    settings: SentenceSettings | PairSettings, tokenizer, is_held_out: bool
+) -> SpanRows | PairRows:
+    """Reads and encodes sentences or pairs for an encoder-decoder."""
+
+    def encoded(texts, language):
+        length = settings.sequence_length
+        return encode_sentences(texts, tokenizer, length, language)
+
+    if isinstance(settings, PairSettings):
+        texts = zip(*settings.pairs(is_held_out), strict=True)
+        sides = zip(texts, settings.sides, strict=True)
+        return PairRows(*itertools.starmap(encoded, sides))
+    parts = settings.parts(is_held_out)
+    sentences = join_sentences(
+        *(encoded(texts, language) for language, texts in parts)
+    )
+    return SpanRows(sentences, SpanMasker(settings.spans, tokenizer))
+
+
+def other_sources(batches):
+    """Yields batches of pairs in which each target has another's source."""
+    before = None
+    for inputs, *rest in batches:
+        read = {name: np.asarray(inputs[name]) for name in READ}
+        moved = before
+        if len(read[READ[0]]) > 1:
+            moved = {
+                name: np.roll(one, 1, axis=0) for name, one in read.items()
+            }
+        before = {name: one[-1:] for name, one in read.items()}
+        if moved is not None:
+            yield {**inputs, **moved}, *rest
