@@ -10,7 +10,6 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
-import keras
 import numpy as np
 
 from kdkit.data import (
@@ -23,6 +22,7 @@ from kdkit.data import (
     TokenBatches,
     for_any_shape,
 )
+from kdkit.late import keras
 from kdkit.recipes.stages import Stage
 from kdkit.taps import select_inputs
 
@@ -80,7 +80,7 @@ class Source:
     evaluate_teacher: Callable[[Callable], dict] | None = None
     metric: str = "loss"
     larger_is_better: bool = False
-    label_loss: keras.losses.Loss | None = None
+    label_loss: "keras.losses.Loss | None" = None
     training_metrics: Callable[[], Sequence] = tuple
     teacher_outputs: Callable[..., Outputs] = same_rows
     known_outputs: Callable[[Stage], Outputs | None] = no_outputs
