@@ -48,8 +48,8 @@ def without_texts_of(
     Letter case and spaces are ignored.
 
     >>> kept = without_texts_of(
-    ...     Examples((["a fine film", "a dull film"],)),
-    ...     [Examples((["A  fine film"],))],
+    ...     Examples((["A fine film", "a dull film"],)),
+    ...     [Examples((["a  fine film"],))],
     ... )
     >>> kept.texts
     (['a dull film'],)
