@@ -159,11 +159,10 @@ class Task:
             UsageError: as `check_data`, and if the data are malformed.
         """
         self.check_data([split], data_dir)
-        if self.known is None:
-            return self._read(split, data_dir)
-        if split not in self.known:
-            self.known[split] = self._read(split, data_dir)
-        return self.known[split]
+        known = {} if self.known is None else self.known
+        if (split, data_dir) not in known:
+            known[split, data_dir] = self._read(split, data_dir)
+        return known[split, data_dir]
 
     def _read(self, split, data_dir):
         if self.table is not None:
