@@ -8,7 +8,6 @@ each example. Files from other programs may have no first line.
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import pathlib
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.selection import normalized, normalized_rows
-from kdkit.data.store import read_encoded, write_encoded
+from kdkit.data.store import store_encoded
 from kdkit.data.tables import Examples, at, column_place, require_width
 from kdkit.errors import UsageError
 from kdkit.io.files import change_in_words, digest
@@ -111,40 +110,34 @@ def store_augmented(
     if row_numbers is None:
         row_numbers = np.arange(len(examples))
     labeled = examples.take(row_numbers)
-    made_of = {"file": digest(pathlib.Path(file)), "num_labeled": len(labeled)}
-    found = read_encoded(directory, tokenizer, sequence_length)
-    if found is None or not made_of.items() <= found[2].items():
-        about = {**made_of, "num_left_out": 0}
-        copies = _copies(file, examples, row_numbers, known, about)
-        rows = enumerate(zip(*labeled.texts, strict=True))
-        write_encoded(
-            itertools.chain(rows, copies),
-            len(examples.texts),
-            tokenizer,
-            sequence_length,
-            directory,
-            about,
-        )
-        found = read_encoded(directory, tokenizer, sequence_length)
-    encoded, sources, about = found
+
+    def read(about):
+        places = {number: place for place, number in enumerate(row_numbers)}
+        known_rows = normalized_rows(known)
+        yield from enumerate(zip(*labeled.texts, strict=True))
+        about["num_left_out"] = 0
+        copies = read_copies(file, len(examples.texts), len(examples))
+        for source, texts in copies:
+            if source not in places:
+                continue
+            if normalized(texts) in known_rows:
+                about["num_left_out"] += 1
+                continue
+            yield places[source], texts
+
+    encoded, sources, about = store_encoded(
+        read,
+        len(examples.texts),
+        tokenizer,
+        sequence_length,
+        directory,
+        f"{len(labeled)} examples and {digest(pathlib.Path(file))}",
+    )
     return AugmentedExamples(
         dataclasses.replace(encoded, labels=labeled.labels[sources]),
         sources[len(labeled) :],
         about["num_left_out"],
     )
-
-
-def _copies(file, examples, row_numbers, known, about):
-    """Yields the augmented examples to train on, each after its source."""
-    places = {int(number): place for place, number in enumerate(row_numbers)}
-    known = normalized_rows(known)
-    for source, texts in read_copies(file, len(examples.texts), len(examples)):
-        if source not in places:
-            continue
-        if normalized(texts) in known:
-            about["num_left_out"] += 1
-            continue
-        yield places[source], texts
 
 
 def texts_digest(examples: Examples) -> str:
@@ -181,10 +174,11 @@ def require_made_from(
         return
     note = json.loads(first.removeprefix(NOTE))
     expected = {**(settings or {}), "texts": texts_digest(examples)}
+    made_from = note["made_from"]
     changes = [
-        change_in_words(name, note["made_from"].get(name), value)
+        change_in_words(name, made_from.get(name), value)
         for name, value in sorted(expected.items())
-        if note["made_from"].get(name) != value
+        if made_from.get(name) != value
     ]
     if changes:
         raise UsageError(

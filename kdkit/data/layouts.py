@@ -20,6 +20,7 @@ from kdkit.data.tables import (
     labeled,
     read_lines,
     require_width,
+    tab_rows,
     table_of_rows,
 )
 from kdkit.errors import UsageError
@@ -129,7 +130,7 @@ def read_table(path, layout: TableLayout, is_test: bool = False) -> Examples:
     """
     if is_test:
         layout = layout.test_layout or layout
-    rows = ((number, line.split("\t")) for number, line in filled_lines(path))
+    rows = tab_rows(filled_lines(path))
     if not layout.has_header:
         headings = map(str, range(layout.num_columns))
         rows = itertools.chain([(0, [*headings])], rows)

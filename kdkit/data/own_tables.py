@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
 from collections.abc import Iterable
@@ -26,8 +27,8 @@ class LabeledTable:
     """The files of a task that a user describes by columns.
 
     Without `dev`, a tenth of `train` is set aside. It depends on the texts
-    alone, so that every run on the table has the same dev examples. Each file
-    is read once and its examples stay in memory.
+    alone, so that every run on the table has the same dev examples. The
+    examples of the last table stay in memory, so that its files are read once.
 
     Args:
         train: string or `None`. Absolute path of the training examples: a file
@@ -97,19 +98,16 @@ class LabeledTable:
             UsageError: with file and place, for a malformed row, an empty text,
                 and a label that is empty or unknown.
         """
-        file = self._file(split)
-        if split not in self._known:
-            self._add(file, *self._opened(file))
-        examples, _ = self._known[split]
+        examples, _ = self._known(split)
         return examples
 
     def description(self, split: str) -> str:
         """Returns a split's file, or how it was set aside, and its size.
 
         Args:
-            split: string. One that was read.
+            split: string.
         """
-        examples, how = self._known[split]
+        examples, how = self._known(split)
         return f"{split}: {how}, {len(examples)} examples"
 
     def completed(self, names: Iterable[str] | None = None) -> "LabeledTable":
@@ -127,14 +125,9 @@ class LabeledTable:
         table = self
         if not self.regression:
             table = self._with_labels(*next(iter(opened.values())), names)
-        for split, (file, rows) in opened.items():
-            table._add(split, file, rows)
+        for split, contents in opened.items():
+            table._known(split, contents)
         return table
-
-    @functools.cached_property
-    def _known(self):
-        """The examples of each split, and how they were read."""
-        return {}
 
     def _file(self, split):
         """The split whose file has the examples of a split."""
@@ -150,42 +143,54 @@ class LabeledTable:
             columns.pop()
         return table, list(table.columns(columns))
 
-    def _add(self, split, table, rows):
-        """Adds the examples of a file to those in memory."""
-        words = None if self.regression else self.labels or ()
-        examples = labeled(table.path, rows, len(self.text_columns), words)
-        if split == "train" and self.sets_dev_aside:
-            aside = dev_rows(examples)
-            dev = examples.take(aside)
-            self._known["dev"] = dev, set_aside_in_words(table.path)
-            rest = np.setdiff1d(np.arange(len(examples)), aside)
-            examples = examples.take(rest)
-        self._known[split] = examples, f"{table.path.name} ({table.rule})"
+    def _known(self, split, contents=None):
+        """The examples of a split, and how they were read."""
+        file = self._file(split)
+        splits = _last_read(self, file, _state_of(self.files[file]))
+        if not splits:
+            table, rows = contents or self._opened(file)
+            words = None if self.regression else self.labels or ()
+            examples = labeled(table.path, rows, len(self.text_columns), words)
+            if file == "train" and self.sets_dev_aside:
+                aside = dev_rows(examples)
+                how = set_aside_in_words(table.path)
+                splits["dev"] = examples.take(aside), how
+                rest = np.setdiff1d(np.arange(len(examples)), aside)
+                examples = examples.take(rest)
+            splits[file] = examples, f"{table.path.name} ({table.rule})"
+        return splits[split]
 
     def _with_labels(self, table, rows, names):
         """The table with its labels in the order of the classes."""
-        labels = self.labels or table.class_names.get(self.label_column)
-        class_names = None
-        if labels is None:
-            words = [cells[-1] for _, cells in rows]
-            labels = _different(words)
-            if not _are_classes(labels, len(rows)):
-                raise UsageError(
-                    f"{table.path}: column {self.label_column!r} has "
-                    f"{len(labels)} different values in {len(rows)} rows: "
-                    f"{_listed(labels[:4])}. Expected one spelling of each of "
-                    "a few classes; scores need --regression (Python: "
-                    "regression=True)."
-                )
-        if len(labels) < 2:
+        known = self.labels or table.class_names.get(self.label_column)
+        labels = known or _different(cells[-1] for _, cells in rows)
+        if len(labels) < 2 or not (known or _are_classes(labels, len(rows))):
             raise UsageError(
-                f"{table.path}: expected two labels or more: {labels}."
+                f"{table.path}: column {self.label_column!r} has {len(labels)} "
+                f"different labels in {len(rows)} rows: {_listed(labels[:4])}. "
+                "Expected one spelling of each of a few classes; scores need "
+                "--regression (Python: regression=True)."
             )
+        class_names = None
         if names is not None:
             labels, class_names = _of_teacher(
                 table.path, labels, tuple(names), self.labels is not None
             )
         return dataclasses.replace(self, labels=labels, class_names=class_names)
+
+
+@functools.lru_cache(maxsize=3)  # the files of one table
+def _last_read(table, file, state):
+    """The memory for the splits in a file, shared by equal tables."""
+    del table, file, state
+    return {}
+
+
+def _state_of(path):
+    """What changes when a file or a saved dataset changes."""
+    path = pathlib.Path(path)
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return tuple((one.stat().st_mtime_ns, one.stat().st_size) for one in files)
 
 
 def set_aside_in_words(path) -> str:
@@ -202,8 +207,8 @@ def _are_classes(words, num_rows):
     has_truths = not TRUTHS.isdisjoint(map(str.casefold, words))
     is_mixed = has_truths and not {0, 1}.isdisjoint(numbers)
     is_varied = num_rows >= LEAST_ROWS and len(words) > num_rows / 2
-    is_possible = 2 <= len(words) <= MOST_LABELS
-    return is_possible and not (are_scores or is_mixed or is_varied)
+    are_many = len(words) > MOST_LABELS
+    return not (are_scores or is_mixed or is_varied or are_many)
 
 
 def _may_be_classes(numbers):
@@ -260,7 +265,7 @@ def dev_rows(examples: Examples) -> "np.ndarray":
     groups = collections.defaultdict(list)
     for number, row in enumerate(zip(*examples.texts, strict=True)):
         groups[_without_punctuation(row)].append(number)
-    labels = examples.labels
+    labels = examples.labels.tolist()
     found = sorted(
         (
             min(labels[number] for number in numbers),
@@ -269,31 +274,33 @@ def dev_rows(examples: Examples) -> "np.ndarray":
         )
         for key, numbers in groups.items()
     )
-    if np.issubdtype(labels.dtype, np.floating):
-        size = round(1 / DEV_SHARE)
-        tens = [found[at : at + size] for at in range(0, len(found), size)]
-        chosen = [
-            min(ten, key=lambda group: group[1])
-            for ten in tens
-            if len(ten) > size / 2 or (len(tens) == 1 and len(ten) > 1)
-        ]
-        return _joined(chosen)
-    by_label = collections.defaultdict(list)
-    for group in found:
-        by_label[group[0]].append(group)
-    chosen = []
-    for same in by_label.values():
-        wanted = max(1, round(DEV_SHARE * sum(len(one[2]) for one in same)))
-        for group in same[:-1]:  # at least one group to train on
+    is_score = np.issubdtype(examples.labels.dtype, np.floating)
+    chosen = _of_neighbours(found) if is_score else _of_each_label(found)
+    return np.array(sorted(itertools.chain(*chosen)), int)
+
+
+def _of_neighbours(groups):
+    """The rows of one group of each ten, in the order of their scores."""
+    size = round(1 / DEV_SHARE)
+    tens = [
+        groups[start : start + size] for start in range(0, len(groups), size)
+    ]
+    for ten in tens:
+        if len(ten) > size / 2 or (len(tens) == 1 and len(ten) > 1):
+            *_, numbers = min(ten, key=lambda group: group[1])
+            yield numbers
+
+
+def _of_each_label(groups):
+    """The rows of the first groups of each label."""
+    for _, same in itertools.groupby(groups, lambda group: group[0]):
+        rows = [numbers for *_, numbers in same]
+        wanted = max(1, round(DEV_SHARE * sum(map(len, rows))))
+        for numbers in rows[:-1]:  # at least one group to train on
             if wanted <= 0:
                 break
-            chosen.append(group)
-            wanted -= len(group[2])
-    return _joined(chosen)
-
-
-def _joined(groups):
-    return np.array(sorted(number for one in groups for number in one[2]), int)
+            yield numbers
+            wanted -= len(numbers)
 
 
 def _without_punctuation(row):

@@ -63,7 +63,8 @@ def pack(
         tokenizer: `kdkit.models.Tokenizer`, or another with
             `start_token_id` and `end_token_id`.
         sequence_length: int. Tokens of a sequence.
-        directory: path. The folder for the sequences; created if needed.
+        directory: path of a new folder for the sequences, or of one with
+            earlier sequences, which are replaced.
 
     Returns:
         `PackedCorpus`.
@@ -72,20 +73,13 @@ def pack(
         UsageError: if the texts have no token, or `sequence_length` is too
             small for any text.
     """
-    start, end = tokenizer.start_token_id, tokenizer.end_token_id
-    room = room_for_text(sequence_length, num_special=2)
+    frame = (tokenizer.start_token_id, tokenizer.end_token_id)
+    room = room_for_text(sequence_length, len(frame))
     about = {"num_texts": 0}
-
-    def streams():
-        for token_ids, lengths in _tokenised(texts, tokenizer, about):
-            # After each text one [SEP].
-            yield np.insert(token_ids, np.cumsum(lengths), end)
-
+    stream = _tokenised(texts, tokenizer, about)
     rows = (
-        np.pad(
-            windows, [(0, 0), (1, 1)], constant_values=[(0, 0), (start, end)]
-        )
-        for windows in _windows(streams(), room, room)
+        np.pad(windows, [(0, 0), (1, 1)], constant_values=[(0, 0), frame])
+        for windows in _windows(stream, room, room)
     )
     return _write(directory, rows, sequence_length, about)
 
@@ -112,7 +106,8 @@ def pack_stream(
         tokenizer: `kdkit.models.Tokenizer`, or another with
             `end_token_id`.
         sequence_length: int. Tokens that are read at once.
-        directory: path. The folder for the sequences; created if needed.
+        directory: path of a new folder for the sequences, or of one with
+            earlier sequences, which are replaced.
         stride: int or `None`. From 1 to `sequence_length`. With less than
             `sequence_length`, sequences overlap, and the tokens of an overlap
             are context in the second one. Defaults to `None`, which is
@@ -134,36 +129,29 @@ def pack_stream(
             "A stride must be from 1 token to the sequence length. Received: "
             f"stride={stride}, sequence_length={sequence_length}."
         )
-    end = tokenizer.end_token_id
     about = {"num_texts": 0, "stride": stride, "num_words": num_words}
-
-    def streams():
-        yield np.array([end], "int32")
-        for token_ids, lengths in _tokenised(texts, tokenizer, about):
-            ends = np.cumsum(lengths)
-            if one_document:
-                ends = ends[lengths == 0]
-            yield np.insert(token_ids, ends, end)
-
-    width = sequence_length + 1
-    rows = _windows(streams(), width, stride, pads_last=True)
-    return _write(directory, rows, width, about)
+    begin = np.array([tokenizer.end_token_id], "int32")
+    stream = itertools.chain(
+        [begin], _tokenised(texts, tokenizer, about, one_document)
+    )
+    rows = _windows(stream, sequence_length + 1, stride, pads_last=True)
+    return _write(directory, rows, sequence_length + 1, about)
 
 
-def _windows(streams, width, step, pads_last=False):
+def _windows(stream, width, step, pads_last=False):
     """Yields windows of a stream of tokens, each `step` after the one before.
 
     With `pads_last`, padding fills a last window with the tokens that no other
     window predicts.
     """
     rest, num_seen = np.empty(0, "int32"), 1
-    for tokens in streams:
-        stream = np.concatenate([rest, tokens])
-        num_full = max(0, (len(stream) - width) // step + 1)
+    for some in stream:
+        tokens = np.concatenate([rest, some])
+        num_full = max(0, (len(tokens) - width) // step + 1)
         if num_full:
             num_seen = width - step
-            yield sliding_window_view(stream, width)[::step][:num_full]
-        rest = stream[num_full * step :]
+            yield sliding_window_view(tokens, width)[::step][:num_full]
+        rest = tokens[num_full * step :]
     if pads_last and len(rest) > num_seen:
         padding = (0, width - len(rest))
         yield np.pad(rest, padding, constant_values=PADDING)[np.newaxis]
@@ -208,18 +196,22 @@ def open_packed(directory) -> PackedCorpus | None:
     )
 
 
-def _tokenised(texts, tokenizer, about):
-    """Yields the token ids of some texts at a time, and their lengths."""
+def _tokenised(texts, tokenizer, about, one_document=False):
+    """Yields the tokens of some texts at a time, with an end after each."""
+    end = tokenizer.end_token_id
     tokenizer = models.as_tokenizer(tokenizer)
     texts = iter(texts)
     num_tokens = 0
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
         rows = tokenizer.rows(some)
         lengths = np.array(list(map(len, rows)), "int32")
+        ends = np.cumsum(lengths)
+        if one_document:
+            ends = ends[lengths == 0]
         token_ids = np.concatenate(rows).astype("int32")
         about["num_texts"] += len(some)
         num_tokens += len(token_ids)
-        yield token_ids, lengths
+        yield np.insert(token_ids, ends, end)
     if not num_tokens:
         raise UsageError(
             "The corpus is empty: none of its "

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -72,47 +72,48 @@ def read_columns(folder, columns: dict[str, str]) -> tuple[dict, dict] | None:
     }, about
 
 
-def write_encoded(
-    rows: Iterable[tuple[int, tuple[str, ...]]],
+def store_encoded(
+    read: Callable[[dict], Iterable[tuple[int, tuple[str, ...]]]],
     num_texts: int,
     tokenizer,
     sequence_length: int,
     folder,
-    about: dict,
-) -> None:
-    """Encodes rows of texts, and writes them with a number for each row.
+    made_of: str = "",
+) -> tuple[EncodedExamples, np.ndarray, dict]:
+    """Encodes rows of texts and writes them to disk, or opens the stored ones.
 
     Args:
-        rows: iterable of the numbers and the texts. It may add to `about`.
+        read: callable that yields a number and the texts of each row. It may
+            add to its argument, what is known about the rows.
         num_texts, tokenizer, sequence_length: as in `encoded_steps`.
-        folder, about: as in `write_columns`.
+        folder: path, as in `write_columns`.
+        made_of: string. Rows that were made of something else are not opened.
+
+    Returns:
+        Tuple of `EncodedExamples`, whose token ids are mapped from a file, an
+        int array of the rows' numbers, and what is known about them.
     """
-    numbers = []
-    about["num_truncated"] = 0
-
-    def texts():
-        for number, row in rows:
-            numbers.append(number)
-            yield row
-
-    def steps():
-        for step in encoded_steps(
-            texts(), num_texts, tokenizer, sequence_length
-        ):
-            about["num_truncated"] += int(step["truncated"].sum())
-            yield {**step, "numbers": np.array(numbers, "uint64")}
-            numbers.clear()
-
-    write_columns(folder, ENCODED, steps(), about)
-
-
-def read_encoded(
-    folder, tokenizer, sequence_length: int
-) -> tuple[EncodedExamples, np.ndarray, dict] | None:
-    """Returns stored rows, their numbers, and what is known about them."""
     found = read_columns(folder, ENCODED)
-    if found is None:
-        return None
+    if found is None or found[1]["made_of"] != made_of:
+        about = {"made_of": made_of, "num_truncated": 0}
+        numbers = []
+
+        def texts():
+            for number, row in read(about):
+                numbers.append(number)
+                yield row
+
+        def steps():
+            encoded = encoded_steps(
+                texts(), num_texts, tokenizer, sequence_length
+            )
+            for step in encoded:
+                about["num_truncated"] += int(step["truncated"].sum())
+                yield {**step, "numbers": np.array(numbers, "uint64")}
+                numbers.clear()
+
+        write_columns(folder, ENCODED, steps(), about)
+        found = read_columns(folder, ENCODED)
     columns, about = found
     encoded = EncodedExamples(
         token_ids=columns["token_ids"],

@@ -11,7 +11,7 @@ import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.selection import text_hash
-from kdkit.data.store import ENCODED, read_columns, read_encoded, write_encoded
+from kdkit.data.store import ENCODED, read_columns, store_encoded
 
 
 def store_texts(
@@ -34,19 +34,15 @@ def store_texts(
         Tuple of `EncodedExamples`, whose token ids are mapped from a file, and
         the counts.
     """
-    found = read_encoded(directory, tokenizer, sequence_length)
-    if found is None:
-        texts, counts = choose()
-        rows = (
-            (text_hash(text), (prompt + text,))
-            for text, prompt in zip(
-                texts, itertools.cycle(prompts), strict=False
-            )
-        )
-        about = {"counts": counts}
-        write_encoded(rows, 1, tokenizer, sequence_length, directory, about)
-        found = read_encoded(directory, tokenizer, sequence_length)
-    encoded, _, about = found
+
+    def read(about):
+        texts, about["counts"] = choose()
+        for text, prompt in zip(texts, itertools.cycle(prompts), strict=False):
+            yield text_hash(text), (prompt + text,)
+
+    encoded, _, about = store_encoded(
+        read, 1, tokenizer, sequence_length, directory
+    )
     return encoded, about["counts"]
 
 

@@ -147,38 +147,27 @@ def sentiment_vocabulary() -> list[str]:
     words = {word for phrase in phrases for word in phrase.split()}
     characters = "abcdefghijklmnopqrstuvwxyz"
     pieces = [*characters, *(f"##{letter}" for letter in characters)]
-    return [
-        *SPECIAL_TOKENS,
-        *",.",
-        *sorted(words - set(pieces)),
-        *pieces,
-    ]
+    return [*SPECIAL_TOKENS, *",.", *sorted(words - set(pieces)), *pieces]
 
 
 def _sentence(generator, label):
     form = generator.choice(FORMS, p=FORM_PROBABILITIES)
     if form == "single":
         degree = generator.choice(["plain", "strong", "weak"])
-        return (
-            _clause(generator, label, _pick(generator, ASPECTS), degree) + " ."
-        )
-    first, second = (
-        str(aspect) for aspect in generator.choice(ASPECTS, 2, replace=False)
-    )
-    if form == "both":
-        clauses = [
-            _clause(generator, label, aspect, "plain")
-            for aspect in (first, second)
-        ]
-        return f"{clauses[0]} and {clauses[1]} ."
+        aspect = _pick(generator, ASPECTS)
+        return f"{_clause(generator, label, aspect, degree)} ."
+    first, second = generator.choice(ASPECTS, 2, replace=False)
+    degrees = ("strong", "weak") if form == "and" else ("plain", "plain")
+    other = label if form == "both" else 1 - label
+    clauses = [
+        _clause(generator, label, first, degrees[0]),
+        _clause(generator, other, second, degrees[1]),
+    ]
     if form == "and":
-        strong = _clause(generator, label, first, "strong")
-        weak = _clause(generator, 1 - label, second, "weak")
-        clauses = [strong, weak]
         generator.shuffle(clauses)
-        return f"{clauses[0]} and {clauses[1]} ."
-    winner = _clause(generator, label, first, "plain")
-    loser = _clause(generator, 1 - label, second, "plain")
+    winner, loser = clauses
+    if form in ("both", "and"):
+        return f"{winner} and {loser} ."
     if form == "but":
         return f"{loser} , but {winner} ."
     contrast = _pick(generator, CONTRASTS)

@@ -25,6 +25,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LONGEST_CELL = 1 << 24
 FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
 BREAKS = re.compile(r"[\t\r\n]+")
+NO_TEXTS = bytes, list, dict
 # A cell that contains quotes, and nothing but doubled ones.
 CSV_QUOTED = re.compile(r'"(?=.*"".*")([^"]|"")*"')
 LARGEST = 3.4028234663852886e38  # the largest float32
@@ -215,9 +216,7 @@ class Table:
     headings: tuple[str, ...]
     rule: str
     read: Callable[[Sequence[str]], Iterator[tuple[str, Sequence]]]
-    class_names: dict[str, tuple[str, ...]] = dataclasses.field(
-        default_factory=dict
-    )
+    class_names: dict[str, tuple[str, ...]]
 
     def cells(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence]]:
         """Yields the place and the cells in some columns of every row."""
@@ -225,12 +224,14 @@ class Table:
             column_place(self.path, self.headings, name)
         return self.read(names)
 
-    def columns(self, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    def columns(
+        self, names: Sequence[str]
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yields the place and the texts in some columns of every row."""
         classes = [self.class_names.get(name) for name in names]
         for place, cells in self.cells(names):
             with at(self.path, place):
-                texts = [*map(_text, cells, classes)]
+                texts = tuple(map(_text, cells, classes))
             yield place, texts
 
 
@@ -240,7 +241,7 @@ def _text(value, classes):
         value = classes[value] if 0 <= value < len(classes) else ""
     if value is None or value != value:  # NaN
         return ""
-    if isinstance(value, bytes | list | dict):
+    if isinstance(value, NO_TEXTS):
         raise UsageError(
             "expected a text or a number in each cell. Received: a "
             f"{type(value).__name__}."
@@ -292,10 +293,16 @@ def _delimited(path, wanted, finds_quotes):
     elif finds_quotes:
         lines = list(lines)
         is_quoted = _has_quotes(lines)
-    how = "quotes around cells" if is_quoted else "quotes are text"
-    rows = (_quoted_rows if is_quoted else _plain_rows)(path, lines, separator)
-    rule = f"{SEPARATORS[separator]} between columns, {how}"
-    return table_of_rows(path, rows, rule)
+    rule = f"{SEPARATORS[separator]} between columns, "
+    if is_quoted:
+        rows = _quoted_rows(path, lines, separator)
+        return table_of_rows(path, rows, f"{rule}quotes around cells")
+    return table_of_rows(path, tab_rows(lines), f"{rule}quotes are text")
+
+
+def tab_rows(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list]]:
+    """Yields the number and the cells of lines with tabs between columns."""
+    return ((number, line.split("\t")) for number, line in lines)
 
 
 def table_of_rows(path, rows: Iterator[tuple[int, list]], rule: str) -> Table:
@@ -309,7 +316,7 @@ def table_of_rows(path, rows: Iterator[tuple[int, list]], rule: str) -> Table:
             require_width(path, number, cells, len(headings))
             yield f"line {number}", [cells[place] for place in places]
 
-    return Table(path, headings, rule, read)
+    return Table(path, headings, rule, read, class_names={})
 
 
 def _quoted_rows(path, lines, separator):
@@ -325,11 +332,6 @@ def _quoted_rows(path, lines, separator):
             number = reader.line_num + 1
     except csv.Error as error:
         raise UsageError(f"{path}, line {number}: {error}.") from error
-
-
-def _plain_rows(path, lines, separator):
-    del path
-    return ((number, line.split(separator)) for number, line in lines)
 
 
 def _separator(first, wanted):
@@ -378,7 +380,7 @@ def _json_lines(path):
         for place, one in itertools.chain(first, objects):
             yield place, [one.get(name) for name in names]
 
-    return Table(path, tuple(headings), "JSON lines", read)
+    return Table(path, tuple(headings), "JSON lines", read, class_names={})
 
 
 def _objects(path):
@@ -410,15 +412,16 @@ def _parsed(path, lines):
 
 
 def _parquet(path):
-    schema = parquet.read_schema(path)
+    file = parquet.ParquetFile(path)
+    schema = file.schema_arrow
     info = (schema.metadata or {}).get(b"huggingface", b"{}")
-
-    def read(names):
-        with parquet.ParquetFile(path) as file:
-            yield from _arrow_rows(file.iter_batches(columns=[*names]), names)
-
-    classes = _classes(json.loads(info).get("info", {}))
-    return Table(path, tuple(schema.names), "Parquet", read, classes)
+    return Table(
+        path,
+        tuple(schema.names),
+        "Parquet",
+        lambda names: _arrow_rows(file.iter_batches(columns=[*names]), names),
+        _class_names(json.loads(info).get("info", {})),
+    )
 
 
 # Files of a Hugging Face dataset that `save_to_disk` wrote.
@@ -427,24 +430,20 @@ DATASET_SPLITS = "dataset_dict.json"
 
 
 def _saved_dataset(path):
-    entries = _json(path / DATASET_STATE)["_data_files"]
-    files = [str(path / one["filename"]) for one in entries]
-    with pyarrow.OSFile(files[0]) as source:
-        headings = tuple(pyarrow.ipc.open_stream(source).schema.names)
-
-    def read(names):
-        return _arrow_rows(
-            itertools.chain.from_iterable(map(_batches, files)), names
-        )
-
-    info = path / DATASET_INFO
-    classes = _classes(_json(info)) if info.is_file() else {}
-    return Table(path, headings, "a saved dataset", read, classes)
-
-
-def _batches(file):
-    with pyarrow.OSFile(file) as source:
-        yield from pyarrow.ipc.open_stream(source)
+    files = [
+        one["filename"] for one in _json(path / DATASET_STATE)["_data_files"]
+    ]
+    parts = [
+        pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / file)))
+        for file in files
+    ]
+    return Table(
+        path,
+        tuple(parts[0].schema.names),
+        "a saved dataset",
+        lambda names: _arrow_rows(itertools.chain(*parts), names),
+        _class_names(_json(path / DATASET_INFO)),
+    )
 
 
 def _arrow_rows(batches, names):
@@ -456,7 +455,7 @@ def _arrow_rows(batches, names):
             yield f"row {next(number)}", cells
 
 
-def _classes(info):
+def _class_names(info):
     """The names of classes by column, as `datasets` writes them."""
     return {
         column: tuple(map(str, feature["names"]))
@@ -474,4 +473,4 @@ def split_folders(path) -> dict[str, pathlib.Path]:
 
 
 def _json(path):
-    return json.loads(path.read_text("utf-8-sig"))
+    return json.loads(path.read_text("utf-8"))

@@ -8,6 +8,7 @@ import numpy as np
 from kdkit.data.tables import Examples
 from kdkit.errors import require_extra
 
+SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 ROWS_PER_STEP = 1024  # examples read together
 
 
@@ -17,13 +18,7 @@ class TfdsLayout:
 
     name: str
     text_features: tuple[str, ...]
-    splits: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: {
-            "train": "train",
-            "dev": "validation",
-            "test": "test",
-        }
-    )
+    splits: Mapping[str, str] = dataclasses.field(default_factory=SPLITS.copy)
 
 
 def read_tfds(layout: TfdsLayout, split: str) -> Examples:

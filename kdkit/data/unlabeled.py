@@ -1,15 +1,14 @@
 """Reads unlabelled examples, and mixes them with labelled ones."""
 
 import dataclasses
-import pathlib
 from collections.abc import Iterable
 
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.selection import normalized, normalized_rows
-from kdkit.data.tables import Examples, open_table, read_lines
-from kdkit.data.texts import reject_table
+from kdkit.data.tables import Examples
+from kdkit.data.texts import read_rows
 
 
 def read_unlabeled(
@@ -33,10 +32,11 @@ def read_unlabeled(
             and for a table without `columns`.
     """
     texts = tuple([] for _ in range(num_texts))
-    for file in map(pathlib.Path, files):
-        for row in _rows(file, columns):
-            for column, text in zip(texts, row, strict=True):
-                column.append(text)
+    for file in files:
+        for _, row in read_rows(file, columns, finds_quotes=True):
+            if columns or any(row):
+                for column, text in zip(texts, row, strict=True):
+                    column.append(text)
     return Examples(texts)
 
 
@@ -48,8 +48,8 @@ def without_texts_of(
     Letter case and spaces are ignored.
 
     >>> kept = without_texts_of(
-    ...     Examples((["a fine film", "a dull film"],)),
-    ...     [Examples((["A  fine film"],))],
+    ...     Examples((["A fine film", "a dull film"],)),
+    ...     [Examples((["a  fine film"],))],
     ... )
     >>> kept.texts
     (['a dull film'],)
@@ -62,19 +62,6 @@ def without_texts_of(
             if normalized(row) not in known
         ]
     )
-
-
-def _rows(path, columns):
-    """Yields the texts of every example in a file."""
-    if columns:
-        table = open_table(path, columns, finds_quotes=True)
-        for _, texts in table.columns(columns):
-            yield texts
-        return
-    reject_table(path)
-    for line in read_lines(path):
-        if line.strip():
-            yield (line.strip(),)
 
 
 def mix_unlabeled(

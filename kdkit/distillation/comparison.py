@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from typing import NamedTuple
 
 import keras
@@ -106,10 +107,11 @@ def teacher_entries(
     Raises:
         UsageError: if an objective does not fit the models.
     """
-    entries = set()
-    for objective in objectives:
-        for _, theirs in _compared_entries(objective, teacher, student):
-            entries.add(theirs)
+    entries = {
+        theirs
+        for objective in objectives
+        for _, theirs in _compared_entries(objective, teacher, student)
+    }
     return tuple(sorted(entries))
 
 
@@ -326,18 +328,14 @@ class Comparison:
         """
         _, student_taps, *_ = compared
         logits = student_taps.get("logits")
-        chunked = []
-        for term in self.terms:
-            if term.objective.tap == "logits":
-                chunked.append(term.chunk_term(*compared))
-        chunked += labels
+        on_logits = [one.objective.tap == "logits" for one in self.terms]
+        terms = itertools.compress(self.terms, on_logits)
+        chunked = [*(term.chunk_term(*compared) for term in terms), *labels]
         found = iter(chunked_sums(chunked, logits, self.chunk_size, scale))
-        sums = []
-        for term in self.terms:
-            if term.objective.tap == "logits":
-                sums.append(next(found))
-            else:
-                sums.append(term.sums(*compared))
+        sums = [
+            next(found) if is_chunked else term.sums(*compared)
+            for term, is_chunked in zip(self.terms, on_logits, strict=True)
+        ]
         return [*sums, *found]
 
 

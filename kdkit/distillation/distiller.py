@@ -405,11 +405,7 @@ class Distiller(Texts, Step, keras.Model):
     @property
     def metrics(self):
         """The metrics that have a result; compiled ones if they saw labels."""
-        return [
-            metric
-            for metric in super().metrics
-            if getattr(metric, "built", True)
-        ]
+        return [one for one in super().metrics if getattr(one, "built", True)]
 
     def get_metrics_result(self):
         """Returns the logs, with the weighted sum of all terms as `"loss"`.
@@ -431,11 +427,8 @@ class Distiller(Texts, Step, keras.Model):
         """
         if y is None:
             logs = self.get_metrics_result()
-            return {
-                one.name: logs[one.name]
-                for one in self.metrics
-                if one.name in logs
-            }
+            names = [one.name for one in self.metrics]
+            return {name: logs[name] for name in names if name in logs}
         weights = label_weights(x, sample_weight)
         return super().compute_metrics(x, y, y_pred, weights)
 
@@ -447,9 +440,7 @@ class Distiller(Texts, Step, keras.Model):
             "teacher": [*map(dataclasses.asdict, self._comparison.shapes)],
             "teacher_weights": list(self._comparison.teacher_weights),
             "student": student,
-            "objectives": [
-                objective.get_config() for objective in self.objectives
-            ],
+            "objectives": [one.get_config() for one in self.objectives],
             "hard_label_weight": self.hard_label_weight,
             "chunk_size": self.chunk_size,
             "name": self.name,
@@ -463,9 +454,6 @@ class Distiller(Texts, Step, keras.Model):
             student=keras.saving.deserialize_keras_object(
                 config.pop("student"), custom_objects=custom_objects
             ),
-            objectives=[
-                Objective.from_config(objective)
-                for objective in config.pop("objectives")
-            ],
+            objectives=[*map(Objective.from_config, config.pop("objectives"))],
             **config,
         )

@@ -134,8 +134,7 @@ def _require_no_probabilities(role, logits, losses):
     rows = rows.reshape(-1, width)
     if not rows.size:
         return
-    least = rows.min()
-    most = rows.max()
+    least, most = rows.min(), rows.max()
     if least < 0 or not most <= 1:  # or NaN
         return
     sums = rows.sum(axis=-1)

@@ -7,19 +7,18 @@ from keras import ops
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.weights import label_weights, position_weights
 from kdkit.errors import UsageError
-from kdkit.losses.foreign import MEANS, loss_kinds, takes_logits
+from kdkit.losses.foreign import (
+    FOCAL,
+    MEANS,
+    ON_CLASSES,
+    WITHOUT_LOGITS,
+    loss_kinds,
+    takes_logits,
+)
 
-# Losses on probabilities, which have no `from_logits`.
-_WITHOUT_LOGITS = {
-    "kldivergence",
-    "categoricalgeneralizedcrossentropy",
-    "dice",
-    "tversky",
-}
-# Losses whose labels are numbers of classes, or shares between 0 and 1.
-_ON_CLASSES = {"sparsecategoricalcrossentropy", "smoothedcrossentropy"}
+# Losses whose labels are shares between 0 and 1, of one class or of each.
 _ON_SHARES = {"categoricalcrossentropy", "categoricalfocalcrossentropy"}
-_ON_EACH_CLASS = {"binarycrossentropy", "binaryfocalcrossentropy"}
+_ON_ANY_SHARES = {"categoricalcrossentropy", "binarycrossentropy", *FOCAL}
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
@@ -40,12 +39,12 @@ def require_loss_on_logits(loss, num_classes):
             continue
         kinds = loss_kinds(one)
         name = getattr(one, "name", None) or getattr(one, "__name__", one)
-        if kinds & _WITHOUT_LOGITS or takes_logits(one) is False:
+        if kinds & WITHOUT_LOGITS or takes_logits(one) is False:
             raise UsageError(
                 f"The compiled loss {name} expects probabilities, but the "
                 "student's output is logits. Pass a loss with from_logits=True."
             )
-        if num_classes == 1 and kinds & (_ON_CLASSES | _ON_SHARES):
+        if num_classes == 1 and kinds & (ON_CLASSES | _ON_SHARES):
             raise UsageError(
                 f"The compiled loss {name} applies a softmax, which is always "
                 "1 for the student's single logit."
@@ -93,11 +92,11 @@ def require_label_values(loss, y, num_classes):
     loss = keras.losses.get(single(loss))
     labels = ops.convert_to_numpy(single(y))
     kinds = loss_kinds(loss)
-    if kinds & _ON_CLASSES:
+    if kinds & ON_CLASSES:
         labels = labels[labels != _ignored_class(loss)]
         wrong = labels[(labels < 0) | (labels >= num_classes)]
         expected = f"classes from 0 to {num_classes - 1}"
-    elif kinds & (_ON_SHARES | _ON_EACH_CLASS):
+    elif kinds & _ON_ANY_SHARES:
         wrong = labels[(labels < 0) | (labels > 1)]
         expected = "numbers from 0 to 1"
     else:
@@ -190,7 +189,7 @@ def label_term(loss, hard_label_weight, x, y, sample_weight):
         return []
     reduction = getattr(loss, "reduction", None)
     if not (
-        loss_kinds(loss) & _ON_CLASSES
+        loss_kinds(loss) & ON_CLASSES
         and _ignored_class(loss) is None
         and reduction in MEANS
     ):

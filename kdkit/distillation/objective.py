@@ -85,8 +85,8 @@ class Projection:
 
 def _loss(value):
     """The loss that a configuration describes."""
-    if isinstance(value, dict) and "keras_loss" in value:
-        return KerasLoss.from_setting(value)
+    if isinstance(value, dict) and "on_logits" in value:
+        return KerasLoss.from_config(value)
     return get_loss(value) if isinstance(value, dict | str) else value
 
 

@@ -214,18 +214,14 @@ class SeparateTeacher(keras.Model):
     """A teacher with a vocabulary of its own, whose inputs have a prefix."""
 
     def __init__(self, teacher, prefix):
-        inputs = {}
-        for name, tensor in teacher.input.items():
-            inputs[name] = keras.Input(
-                batch_shape=tensor.shape,
-                dtype=tensor.dtype,
-                name=f"{prefix}{name}",
+        inputs = {
+            name: keras.Input(
+                batch_shape=tensor.shape, dtype=tensor.dtype, name=prefix + name
             )
-        super().__init__(
-            {tensor.name: tensor for tensor in inputs.values()},
-            teacher(inputs),
-            name=teacher.name,
-        )
+            for name, tensor in teacher.input.items()
+        }
+        by_name = {tensor.name: tensor for tensor in inputs.values()}
+        super().__init__(by_name, teacher(inputs), name=teacher.name)
         self.prefix = prefix
         self.original = teacher
 

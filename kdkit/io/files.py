@@ -173,5 +173,4 @@ def without_digest(fields: dict) -> dict:
 
 
 def _digest(fields):
-    text = json.dumps(fields, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest_of_text(json.dumps(fields, sort_keys=True))

@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kdkit.errors import UsageError
 from kdkit.io.files import fits_own_digest, without_digest
@@ -63,19 +63,12 @@ def _object(line):
     return without_digest(found) if fits_own_digest(found) else None
 
 
-def read_json(
-    path,
-    what: str,
-    check: Callable[[dict], str | None] = lambda value: None,
-    kind: type = dict,
-) -> dict:
+def read_json(path, what: str, kind: type = dict):
     """Returns the JSON object in a file, or the list."""
     content = pathlib.Path(path).read_bytes()
     try:
-        value = parse_json(content, kind)
-        problem = check(value)
+        return parse_json(content, kind)
     except UsageError as error:
-        problem = str(error)
-    if problem is not None:
-        raise UsageError(f"{path} is damaged or not {what}: {problem}.")
-    return value
+        raise UsageError(
+            f"{path} is damaged or not {what}: {error}."
+        ) from error

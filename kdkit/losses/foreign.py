@@ -14,17 +14,15 @@ _TO_PROBABILITIES = {
     "categoricalcrossentropy": "softmax",
     "binarycrossentropy": "sigmoid",
 }
+# Losses on probabilities, which have no `from_logits`.
+_ON_PROBABILITIES = {"categoricalgeneralizedcrossentropy", "dice", "tversky"}
+WITHOUT_LOGITS = {"kldivergence", *_ON_PROBABILITIES}
+# Losses whose labels are numbers of classes.
+ON_CLASSES = {"sparsecategoricalcrossentropy", "smoothedcrossentropy"}
+FOCAL = {"categoricalfocalcrossentropy", "binaryfocalcrossentropy"}
 # Losses that would compute with logits as if they were labels.
-_NOT_ON_LOGITS = {
-    "categoricalfocalcrossentropy",
-    "categoricalgeneralizedcrossentropy",
-    "dice",
-    "tversky",
-    "binaryfocalcrossentropy",
-    "poisson",
-    "sparsecategoricalcrossentropy",
-    "smoothedcrossentropy",
-}
+_NOT_ON_LOGITS = {"poisson", *_ON_PROBABILITIES, *ON_CLASSES, *FOCAL}
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
 class KerasLoss(DistillationLoss):
@@ -73,6 +71,7 @@ class KerasLoss(DistillationLoss):
         scale_by_temperature_squared=False,
         name=None,
     ):
+        loss = keras.losses.get(loss)
         super().__init__(name=name or _name(loss))
         validate_temperature(temperature)
         self.loss = loss
@@ -107,45 +106,26 @@ class KerasLoss(DistillationLoss):
         return {argument: getattr(self, argument) for argument in arguments}
 
     def to_setting(self):
-        """Returns the loss as a dict that `from_setting` reads."""
-        config = self.get_config()
-        config["keras_loss"] = keras.losses.serialize(config.pop("loss"))
-        return config
-
-    @classmethod
-    def from_setting(cls, value):
-        """Returns the loss for a result of `to_setting`."""
-        arguments = dict(value)
-        loss = keras.losses.deserialize(arguments.pop("keras_loss"))
-        return cls(loss, **arguments)
-
-
-# Reductions to a mean.
-MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+        """Returns the loss as a dict that `from_config` reads."""
+        return self.get_config() | {"loss": keras.losses.serialize(self.loss)}
 
 
 def adapted(loss, tap) -> tuple:
     """Returns a foreign loss as a `DistillationLoss`, and the tap for it."""
-    if isinstance(loss, keras.distillation.FeatureDistillation):
-        made = KerasLoss(_inner(loss), name="feature_distillation")
-        return made, _layers_of(loss, tap)
-    if isinstance(loss, keras.distillation.LogitsDistillation):
-        inner = _inner(loss)
-        is_divergence = "kldivergence" in loss_kinds(inner)
-        made = KerasLoss(
-            inner, True, loss.temperature, is_divergence, "logits_distillation"
-        )
-        return made, tap
-    _require_reduction(loss, (None, "none"))
-    return KerasLoss(loss, on_logits=tap == "logits"), tap
-
-
-def _inner(loss):
-    """Returns the only loss in one of `keras.distillation`."""
+    on_layers = isinstance(loss, keras.distillation.FeatureDistillation)
+    on_logits = isinstance(loss, keras.distillation.LogitsDistillation)
+    if not on_layers and not on_logits:
+        _require_reduction(loss, (None, "none"))
+        return KerasLoss(loss, on_logits=tap == "logits"), tap
     (inner,) = keras.tree.flatten(loss.loss)
     # The loss around it averages, whatever reduction this one has.
     _require_reduction(inner, (None, "none", *MEANS))
-    return inner
+    if on_layers:
+        made = KerasLoss(inner, name="feature_distillation")
+        return made, _layers_of(loss, tap)
+    is_divergence = "kldivergence" in loss_kinds(inner)
+    name = "logits_distillation"
+    return KerasLoss(inner, True, loss.temperature, is_divergence, name), tap
 
 
 def _layers_of(loss, tap):

@@ -36,7 +36,7 @@ _DEFINED_IN = {
     "load_language_model": "loading",
     "load_model": "loading",
     "load_masked_lm": "loading",
-    "load_tokenizer": "loading",
+    "load_tokenizer": "tokenizer_files",
     "load_reranker": "loading",
     "make_embedder": "embedders",
     "make_ranker": "embedders",

@@ -16,6 +16,7 @@ import dataclasses
 import math
 import pathlib
 import re
+import warnings
 
 import keras
 import numpy as np
@@ -90,11 +91,10 @@ def checkpoint_family(place: Place) -> Family | None:
     return known[name]
 
 
-def load_backbone(place: Place, tokenizer=None, has_weights=True):
-    """Builds a checkpoint's backbone from its files.
-
-    Returns the backbone, and whether the weights lack its pooler.
-    """
+def load_backbone(
+    place: Place, tokenizer=None, has_weights=True, needs_pooler=False
+):
+    """Builds a checkpoint's backbone from its files."""
     family = checkpoint_family(place)
     form, own = family.checkpoints, family.block_settings
     config = {**place.config, **(place.config.get("rope_parameters") or {})}
@@ -134,11 +134,18 @@ def load_backbone(place: Place, tokenizer=None, has_weights=True):
     settings = BlockSettings(ACTIVATIONS[name], epsilon)
     backbone = build(family.backbone, own, settings, **sizes)
     if not has_weights:
-        return backbone, False
+        return backbone
     has_pairs = getattr(tokenizer, "num_segments", 2) > 1
     with Tensors(place.path) as tensors:
         lacks = _load_weights(backbone, form, tensors, skipped, has_pairs)
-    return backbone, lacks
+    if lacks and needs_pooler:
+        warnings.warn(
+            f"The checkpoint in {place.path} has no pooler. Its encoder gets a "
+            "new pooler with random weights. Fine-tune it before you use "
+            "pooled_output.",
+            stacklevel=3,
+        )
+    return backbone
 
 
 class Tensors(contextlib.ExitStack):

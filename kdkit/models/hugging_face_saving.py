@@ -142,7 +142,7 @@ def load_saved_hugging_face(path: pathlib.Path):
         `keras.Model`.
     """
     place = find(path)
-    backbone, _ = load_backbone(place)
+    backbone = load_backbone(place)
     if family_of(backbone).is_decoder:
         return language_model(backbone)
     (name,) = place.config["architectures"]

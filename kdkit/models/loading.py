@@ -18,7 +18,6 @@ from kdkit.models.embedders import Pooling, make_embedder, pooling_of
 from kdkit.models.families import family_of
 from kdkit.models.heads import Head, add_head, is_causal, join, language_model
 from kdkit.models.hugging_face import (
-    checkpoint_family,
     checkpoint_language_model,
     copy_head,
     load_backbone,
@@ -35,14 +34,7 @@ from kdkit.models.sentence_transformers import (
     load_sentence_transformer,
     undescribed_pooling,
 )
-from kdkit.models.tokenizer import Tokenizer
-from kdkit.models.tokenizer_files import (
-    WHOLE,
-    load_saved_tokenizer,
-    read_static_tokenizer,
-    read_tokenizer,
-    read_vocabulary,
-)
+from kdkit.models.tokenizer_files import load_saved_tokenizer, load_tokenizer
 from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import with_settings
 
@@ -78,15 +70,13 @@ def load_model(source, head=None, pooling=None) -> LoadedModel:
     ```
     """
     place = find(source)
+    is_classifier = place.kind == CLASSIFIER and pooling is None
+    if head is None and is_classifier and place.num_classes is not None:
+        head = Head("sequence", place.num_classes, place.class_names)
     if head is not None:
         return load_classifier(place, head)
-    if pooling is not None:
+    if pooling is not None or place.kind == EMBEDDER:
         return load_embedder(place, pooling)
-    if place.kind == EMBEDDER:
-        return load_embedder(place)
-    if place.kind == CLASSIFIER and place.num_classes is not None:
-        head = Head("sequence", place.num_classes, place.class_names)
-        return load_classifier(place, head)
     if place.kind in LANGUAGE_MODELS:
         return load_language_model(place)
     return _load_whole(place, place.kind) or LoadedModel(
@@ -280,17 +270,10 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     place = find(source)
     tokenizer = load_tokenizer(place)
     if place.is_checkpoint:
-        backbone, lacks_pooler = load_backbone(place, tokenizer, load_weights)
-        if lacks_pooler and needs_pooler:
-            warnings.warn(
-                f"The checkpoint in {place.path} has no pooler. Its encoder "
-                "gets a new pooler with random weights. Fine-tune it before "
-                "you use pooled_output.",
-                stacklevel=2,
-            )
+        backbone = load_backbone(place, tokenizer, load_weights, needs_pooler)
     else:
         backbone = keras_hub.models.Backbone.from_preset(
-            _preset(place), load_weights=load_weights
+            place.preset, load_weights=load_weights
         )
         backbone = with_settings(backbone, place.card)
     size = family_of(backbone).size(backbone, "vocabulary_size")
@@ -301,36 +284,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             "embeddings."
         )
     return backbone, tokenizer
-
-
-def load_tokenizer(source) -> Tokenizer:
-    """Loads the tokenizer from a run, a preset directory or a vocabulary.
-
-    Args:
-        source: string or path. A `.txt` file contains one word piece per line;
-            texts are lower-cased if no piece has a capital letter. A `.json`
-            file is a byte-pair vocabulary, such as `vocab.json` with its
-            merges in `merges.txt` next to it.
-
-    Raises:
-        UsageError: (a `ValueError`) if a directory contains no model.
-    """
-    place = find(source)
-    if place.path.suffix in (".txt", ".json"):
-        return read_vocabulary(place.path)
-    family = checkpoint_family(place)
-    if family is not None:
-        return read_tokenizer(place, family)
-    if place.static_folder is not None:
-        return read_static_tokenizer(place.static_folder / WHOLE)[0]
-    saved = load_saved_tokenizer(place.folder)
-    if saved is not None:
-        return saved
-    made = keras_hub.tokenizers.Tokenizer.from_preset(_preset(place))
-    if place.files is None and hasattr(made, "strip_accents"):
-        # The papers' uncased models strip accents, and the presets do not.
-        made.strip_accents = made.lowercase
-    return as_tokenizer(made)
 
 
 def _load_whole(place, *kinds, task=""):
@@ -348,7 +301,7 @@ def _load_whole(place, *kinds, task=""):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", OPTIMIZER)
             cls = getattr(keras_hub.models, task or place.task)
-            model = cls.from_preset(_preset(place))
+            model = cls.from_preset(place.preset)
         preprocessor, model.preprocessor = model.preprocessor, None
         model = with_settings(model, place.card)
     else:
@@ -363,15 +316,3 @@ def _load_whole(place, *kinds, task=""):
     return LoadedModel(
         model, tokenizer, languages=languages, sequence_length=length
     )
-
-
-def _preset(place):
-    """Returns the directory or the name of a preset, for keras-hub."""
-    if place.files is not None:
-        return str(place.files)
-    is_known = place.source in keras_hub.models.Backbone.presets
-    if not is_known and "://" not in place.source:
-        raise UsageError(
-            f"There is no file, directory or preset {place.source}."
-        )
-    return place.source

@@ -1,4 +1,4 @@
-"""Finds models by their files, without Keras."""
+"""Finds models by their files. Only names of presets need Keras."""
 
 import dataclasses
 import pathlib
@@ -7,6 +7,7 @@ import re
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.io.reading import read_json
+from kdkit.late import keras_hub
 
 KAGGLE, HUGGING_FACE = "kaggle://", "hf://"  # where models are uploaded
 MODEL_FILE = "model.keras"  # a whole model that keras-hub has no class for
@@ -123,6 +124,18 @@ class Place:
         if self.path.is_dir() and not found:
             raise UsageError(f"No model found in {self.source}.")
         return self.path
+
+    @property
+    def preset(self) -> str:
+        """The directory or the name of a preset, for keras-hub."""
+        if self.files is not None:
+            return str(self.files)
+        is_known = self.source in keras_hub.models.Backbone.presets
+        if not is_known and "://" not in self.source:
+            raise UsageError(
+                f"There is no file, directory or preset {self.source}."
+            )
+        return self.source
 
     @property
     def task(self) -> str:

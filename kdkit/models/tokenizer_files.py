@@ -8,18 +8,21 @@ without such a class `tokenizer.json` decides everything.
 import json
 import pathlib
 
+import keras_hub
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
-from kdkit.models.places import TOKENIZER_CONFIG, Place
+from kdkit.models.hugging_face import checkpoint_family
+from kdkit.models.places import TOKENIZER_CONFIG, Place, find
 from kdkit.models.tokenizer import FILE, ROLES, Tokenizer
 from kdkit.models.tokenizer_kinds import (
     ALBERT_TOKENS,
     BERT_TOKENS,
     ROBERTA_TOKENS,
     TEXT_END,
+    as_tokenizer,
     byte_pairs,
     charsmap_of,
     framed,
@@ -244,6 +247,36 @@ def read_static_tokenizer(file) -> tuple[Tokenizer, int | None]:
     side = settings.get("direction", "right").lower()
     rust = tokenizers.Tokenizer.from_str(json.dumps(whole))
     return Tokenizer(rust, side=side), settings.get("max_length")
+
+
+def load_tokenizer(source) -> Tokenizer:
+    """Loads the tokenizer from a run, a preset directory or a vocabulary.
+
+    Args:
+        source: string or path. A `.txt` file contains one word piece per line;
+            texts are lower-cased if no piece has a capital letter. A `.json`
+            file is a byte-pair vocabulary, such as `vocab.json` with its
+            merges in `merges.txt` next to it.
+
+    Raises:
+        UsageError: (a `ValueError`) if a directory contains no model.
+    """
+    place = find(source)
+    if place.path.suffix in (".txt", ".json"):
+        return read_vocabulary(place.path)
+    family = checkpoint_family(place)
+    if family is not None:
+        return read_tokenizer(place, family)
+    if place.static_folder is not None:
+        return read_static_tokenizer(place.static_folder / WHOLE)[0]
+    saved = load_saved_tokenizer(place.folder)
+    if saved is not None:
+        return saved
+    made = keras_hub.tokenizers.Tokenizer.from_preset(place.preset)
+    if place.files is None and hasattr(made, "strip_accents"):
+        # The papers' uncased models strip accents, and the presets do not.
+        made.strip_accents = made.lowercase
+    return as_tokenizer(made)
 
 
 def load_saved_tokenizer(directory) -> Tokenizer | None:

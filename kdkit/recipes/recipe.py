@@ -63,7 +63,7 @@ class TokenVectors:
             texts' tokens is sif / (sif + p). `None` for equal weights.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is impossible.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     dimensions: Every = 240

@@ -38,7 +38,7 @@ class OptimizerSettings:
             `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is out of range.
+        pydantic.ValidationError: (a `ValueError`) for wrong fields.
     """
 
     beta_2: Annotated[float, Field(gt=0, lt=1)] = 0.999

@@ -75,7 +75,7 @@ def collapse(baseline: Baseline) -> str | None:
 def compare_answers(labels, predictions, measure="accuracy") -> Baseline:
     """Compares the share of right answers with the most frequent answers'.
 
-    Labels are classes, or rows of decisions, each compared by itself.
+    Labels are classes, or rows of decisions, each compared alone.
     """
     usual, correlations = [], []
     for column, answers in zip(

@@ -44,6 +44,8 @@ class Task:
         table: `kdkit.data.LabeledTable`, for a task made by
             `kdkit.tasks.from_table`. It names its files, so that methods need
             no `data_dir`.
+        known: dict of the splits that a run has read, to which `load` adds;
+            `None` to read a split each time. Defaults to `None`.
     """
 
     name: str
@@ -58,6 +60,9 @@ class Task:
     generated_splits: tuple[str, ...] = ()
     other_dev_splits: tuple[str, ...] = ()
     table: LabeledTable | None = None
+    known: dict | None = dataclasses.field(
+        default=None, compare=False, repr=False
+    )
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -154,6 +159,12 @@ class Task:
             UsageError: as `check_data`, and if the data are malformed.
         """
         self.check_data([split], data_dir)
+        known = {} if self.known is None else self.known
+        if (split, data_dir) not in known:
+            known[split, data_dir] = self._read(split, data_dir)
+        return known[split, data_dir]
+
+    def _read(self, split, data_dir):
         if self.table is not None:
             return self.table.read(split)
         if self.generate is not None:

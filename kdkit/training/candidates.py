@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 import pathlib
 
@@ -20,7 +21,7 @@ from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics
 from kdkit.training.source import Source, bucket_orders, measured, reader
 from kdkit.training.tasks import LOGITS
-from kdkit.training.texts import encode_pairs, read_known
+from kdkit.training.texts import encode_pairs, read_known, text_counts
 
 _log = logging.getLogger(__name__)
 
@@ -52,10 +53,16 @@ class EncodedCandidates(EncodedExamples):
         )
 
 
-def all_texts(candidates: Candidates) -> list[str]:
-    """Returns the texts of all queries: each query, then its candidates."""
+def text_rows(candidates: Candidates) -> list[tuple[str, ...]]:
+    """Returns each query with its candidates."""
     rows = zip(candidates.queries, candidates.documents, strict=True)
-    return [one for query, row in rows for one in (query, *row)]
+    return [(query, *row) for query, row in rows]
+
+
+def different_texts(candidates: Candidates) -> list[str]:
+    """Returns every different text once, in the order of the queries."""
+    texts = itertools.chain.from_iterable(text_rows(candidates))
+    return [*dict.fromkeys(texts)]
 
 
 def encode_candidates(
@@ -72,9 +79,11 @@ def encode_candidates(
         teacher_tokenizer: the tokenizer of the cross-encoder.
         pair_length: int. The largest number of tokens in its pairs.
     """
-    every = all_texts(candidates)
-    number = {text: place for place, text in enumerate(dict.fromkeys(every))}
-    numbers = np.array([number[text] for text in every])
+    number = {
+        text: place for place, text in enumerate(different_texts(candidates))
+    }
+    rows = text_rows(candidates)
+    numbers = np.array([number[text] for row in rows for text in row])
     count = candidates.num_candidates
     queries = [one for one in candidates.queries for _ in range(count)]
     documents = [one for row in candidates.documents for one in row]
@@ -165,19 +174,9 @@ def candidates_source(
             )
         known_queries = text_hashes(dev.queries)
         compared += ("the queries to measure on",)
-    choice = choose(
-        (
-            (query, *documents)
-            for query, documents in zip(
-                rows.queries, rows.documents, strict=True
-            )
-        ),
-        text_hashes(texts),
-        every,
-        known_queries,
-    )
-    counts = choice.counts
+    choice = choose(text_rows(rows), text_hashes(texts), every, known_queries)
     chosen, held_out = (choice.part(one)[0] for one in (False, True))
+    counts = choice.counts
     if not (len(chosen) and (settings.held_out or len(held_out))):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
@@ -186,8 +185,7 @@ def candidates_source(
         )
 
     def encoded(part, name):
-        texts = [*dict.fromkeys(all_texts(part))]
-        folder = pathlib.Path(directory, name)
+        texts, folder = different_texts(part), pathlib.Path(directory, name)
         stored, _ = store_texts(lambda: (texts, {}), tokenizer, length, folder)
         return encode_candidates(
             part, stored, teacher_tokenizer, settings.pair_length
@@ -212,11 +210,5 @@ def candidates_source(
         settings.num_buckets,
         "dev" if settings.held_out else "held_out",
         pairs,
-        {
-            "rows": len(rows),
-            "dropped": counts["left_out"],
-            "compared_with": compared,
-            "empty": counts["empty"],
-            "repeated": counts["repeated"],
-        },
+        text_counts(counts, compared),
     )

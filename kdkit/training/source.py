@@ -10,7 +10,6 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
-import keras
 import numpy as np
 
 from kdkit.data import (
@@ -23,6 +22,7 @@ from kdkit.data import (
     TokenBatches,
     for_any_shape,
 )
+from kdkit.late import keras
 from kdkit.recipes.stages import Stage
 from kdkit.taps import select_inputs
 
@@ -31,6 +31,15 @@ NUM_BUCKETS = 3  # few lengths, because each may need a compilation
 
 Order = Buckets | FullBatches | TokenBatches
 Outputs = Callable[[np.ndarray, int], dict]  # `features` of a `BatchStream`
+
+
+def same_rows(outputs: Callable[..., Outputs], rows) -> Outputs:
+    """Returns the teachers' outputs for the rows of a data set themselves."""
+    return outputs(rows)
+
+
+def no_outputs(stage: Stage) -> None:
+    """Returns no outputs of teachers without a cache."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,12 +84,10 @@ class Source:
     evaluate_teacher: Callable[[Callable], dict] | None = None
     metric: str = "loss"
     larger_is_better: bool = False
-    label_loss: keras.losses.Loss | None = None
+    label_loss: "keras.losses.Loss | None" = None
     training_metrics: Callable[[], Sequence] = tuple
-    teacher_outputs: Callable[..., Outputs] = lambda outputs, rows: outputs(
-        rows
-    )
-    known_outputs: Callable[[Stage], Outputs | None] = lambda stage: None
+    teacher_outputs: Callable[..., Outputs] = same_rows
+    known_outputs: Callable[[Stage], Outputs | None] = no_outputs
     without_teacher: "Callable[[], Source] | None" = None
     control: "Callable[[], Source] | None" = None
     counts: dict | None = None

@@ -166,10 +166,15 @@ def dev_logits(evaluator: Evaluator, stage: Stage) -> Outputs | None:
 
 
 def open_task(settings: TaskData) -> Task:
-    """Returns the task, with its classes from the data."""
+    """Returns the task, with its classes from the data.
+
+    Each split is read once, and stays in memory as long as the task.
+    """
     if settings.table is not None:
-        return tasks.task_of_table(settings.table, settings.task)
-    return tasks.get_task(settings.task).for_data(settings.data_dir)
+        task = tasks.task_of_table(settings.table, settings.task)
+    else:
+        task = tasks.get_task(settings.task).for_data(settings.data_dir)
+    return dataclasses.replace(task, known={})
 
 
 def require_smoothable_labels(arms: dict, task: Task) -> None:

@@ -160,7 +160,7 @@ def texts_source(
         )
     )
 
-    def stored(name) -> tuple[EncodedExamples, dict]:
+    def stored(name):
         def texts():
             rows, _ = choice().part(held_out=name == "held_out")
             return take(settings.lines(), rows), choice().counts
@@ -175,6 +175,7 @@ def texts_source(
 
     train, counts = stored("train")
     held_out = stored("held_out")[0] if pairs is None else pairs
+    log_texts(train, held_out, counts, compared)
     return vector_source(
         train,
         held_out,
@@ -183,12 +184,23 @@ def texts_source(
         evaluate_teacher=measure,
         metric="loss" if measure is None else SPEARMAN,
         larger_is_better=measure is not None,
-        counts=log_texts(train, held_out, counts, compared),
+        counts=text_counts(counts, compared),
     )
 
 
-def log_texts(train, held_out, counts: dict, compared: tuple) -> dict:
-    """Logs the numbers of texts; returns them as `Source.counts`."""
+def text_counts(counts: dict, compared: tuple) -> dict:
+    """Returns the counts of a `Choice` as those of a `Source`."""
+    return {
+        "rows": counts["texts"],
+        "dropped": counts["left_out"],
+        "compared_with": compared,
+        "empty": counts["empty"],
+        "repeated": counts["repeated"],
+    }
+
+
+def log_texts(train, held_out, counts: dict, compared: tuple) -> None:
+    """Logs the numbers of texts."""
     _log.info(
         f"texts: {len(train)} to train on, {len(held_out)} to measure on; "
         f"{train.num_truncated} truncated to {train.sequence_length} tokens; "
@@ -200,13 +212,6 @@ def log_texts(train, held_out, counts: dict, compared: tuple) -> dict:
             f"{counts['left_out']} texts are left out because they or their "
             f"sources are also in {' or '.join(compared)}."
         )
-    return {
-        "rows": counts["texts"],
-        "dropped": counts["left_out"],
-        "compared_with": compared,
-        "empty": counts["empty"],
-        "repeated": counts["repeated"],
-    }
 
 
 @keras.saving.register_keras_serializable(package="kdkit")

@@ -22,6 +22,7 @@ from kdkit.training.texts import (
     encode_pairs,
     log_texts,
     read_known,
+    text_counts,
     vector_source,
 )
 
@@ -122,6 +123,7 @@ def translations_source(
         return bitext_measure(texts, settings.languages, pairs)
 
     train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)
+    log_texts(train, held_out, choice.counts, compared)
     for_teacher = stored("held_out_for_teacher", teacher_tokenizer)
     return vector_source(
         train,
@@ -133,7 +135,7 @@ def translations_source(
         metric=ACCURACY,
         larger_is_better=True,
         teacher_outputs=source_outputs,
-        counts=log_texts(train, held_out, choice.counts, compared),
+        counts=text_counts(choice.counts, compared),
     )
 
 

@@ -8,10 +8,21 @@ import scipy.stats
 
 from kdkit import models, tasks
 from kit.adapter import command
-from kit.helpers import stopped_after_save
+from kit.helpers import (
+    log_softmax,
+    read_events,
+    stopped_after_save,
+    units,
+)
 from kit.runs import LENGTH, settings
 
 INTERRUPTED = 130  # the exit status
+TEMPERATURE = 0.05
+WIDTH = 16  # of a student with random weights
+RANDOM = {
+    "num_layers": 1, "hidden_dim": WIDTH, "num_heads": 2,
+    "intermediate_dim": 24, "max_sequence_length": 32, "dropout": 0.1,
+}  # fmt: skip
 
 
 def changes(**values):
@@ -60,14 +71,9 @@ def vectors(place, texts, pooling=None):
     return tasks.embed_texts(one.model, texts, one.tokenizer, LENGTH)
 
 
-def unit(rows):
-    """The rows with a length of 1."""
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-
 def cosines(first, second):
     """The cosine of each vector with that in the same row."""
-    return np.sum(unit(first) * unit(second), axis=1)
+    return np.sum(units(first) * units(second), axis=1)
 
 
 def correlations(similarities, scores):
@@ -86,3 +92,57 @@ def lines(path):
 def columns(path):
     """The columns of a table without its header."""
     return [*zip(*(line.split("\t") for line in lines(path)[1:]), strict=True)]
+
+
+class Saved:
+    """A run's models and data, and what NumPy computes from them."""
+
+    def __init__(self, workspace, run):
+        self.folder, self.run = workspace.path, run
+        first, second, scores = columns(self.folder / "pairs.tsv")
+        self.pairs = first, second, [*map(float, scores)]
+        self.corpus = lines(self.folder / "corpus.txt")
+
+    def vectors(self, arm, texts):
+        if arm == "teacher":
+            return vectors(self.folder / "encoder", texts, "mean")
+        return vectors(self.run / arm, texts)
+
+    def array(self, file, name="components"):
+        with np.load(self.run / file) as saved:
+            return saved[name]
+
+    def correlations(self, arm):
+        *sides, scores = self.pairs
+        return correlations(
+            cosines(*(self.vectors(arm, side) for side in sides)), scores
+        )
+
+    def best(self, arm):
+        """The metrics and the logged losses of an arm's best epoch."""
+        (end,) = read_events(self.run, "run_finished")
+        epochs = [
+            one["logs"]
+            for one in read_events(self.run, "epoch")
+            if one["arm"] == arm
+        ]
+        chosen = end["best"][arm]
+        return {**chosen["metrics"], **epochs[chosen["epoch"] - 1]}
+
+
+def bitext_accuracy(sources, targets):
+    """The mean of both directions; equal cosines share a hit."""
+    matrix = units(sources) @ units(targets).T
+    hits = [
+        one >= one.max(axis=1, keepdims=True) - 1e-6
+        for one in (matrix, matrix.T)
+    ]
+    return np.mean([np.diag(one) / one.sum(axis=1) for one in hits])
+
+
+def contrastive(first, second):
+    """The loss of SimCSE by NumPy."""
+    logits = units(first) @ units(second).T / TEMPERATURE
+    loss = -np.diag(log_softmax(logits)).mean()
+    assert loss < 0.9 * np.log(len(logits)), "no text differs from others"
+    return loss

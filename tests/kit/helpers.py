@@ -54,6 +54,11 @@ def softmax(logits):
     return np.exp(log_softmax(logits))
 
 
+def units(vectors):
+    """The vectors with a length of 1."""
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
 def divergence(teacher, student):
     """Cross-entropy of rows of logits less the teacher's entropy."""
     of_teacher, of_student = log_softmax(teacher), log_softmax(student)
@@ -158,6 +163,12 @@ def batch(num_examples=4, length=LENGTH, seed=0):
         "segment_ids": np.zeros((num_examples, length), "int32"),
         "padding_mask": padding_mask.astype("int32"),
     }
+
+
+def inputs_of(model):
+    """A batch with the inputs of a model."""
+    everything = batch() | {"mask_positions": np.array([[1, 2]] * 4)}
+    return {name: everything[name] for name in model.input}
 
 
 class ArrayExamples(data.SequenceDataset):

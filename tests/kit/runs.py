@@ -150,12 +150,8 @@ RUNS = {
     ),
     "distilled_bilstm": Run(
         (
-            *(
-                "distill",
-                "distilled_bilstm",
-                *TAUGHT,
-                *stage("prediction_layer"),
-            ),
+            *("distill", "distilled_bilstm", *TAUGHT),
+            *stage("prediction_layer"),
             *settings(
                 student__units=8,
                 student__embedding_dim=16,
@@ -189,11 +185,8 @@ RUNS = {
     "quantized": Run(
         (
             *("distill", "pkd", *TAUGHT, "--num-layers", "2"),
-            *("--quantize", "static_int8"),
-            *(
-                *stage("fine_tuning"),
-                *stage("quantization", learning_rate=5e-4),
-            ),
+            *("--quantize", "static_int8", *stage("fine_tuning")),
+            *stage("quantization", learning_rate=5e-4),
         ),
         tolerance=5e-3,
     ),
@@ -424,11 +417,8 @@ def write_data(path):
     folder.mkdir(parents=True)
     for split, number, seed in (("train", 48, 0), ("dev", 16, 1)):
         texts = draw_texts(number, seed)
-        logits = teacher.predict(texts, verbose=0)
-        lines = [
-            f"{text}\t{label}"
-            for text, label in zip(texts, logits.argmax(-1), strict=True)
-        ]
+        labels = map(str, teacher.predict(texts, verbose=0).argmax(-1))
+        lines = map("\t".join, zip(texts, labels, strict=True))
         (folder / f"{split}.tsv").write_text(
             "\n".join(["sentence\tlabel", *lines, ""])
         )

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from kit.encoders import ENCODERS, encoder
 from kit.foreign import batch, foreign_model, largest, outputs, save_foreign
+from kit.helpers import units
 from kit.references import reference
 
 import kdkit
@@ -38,10 +39,6 @@ def inputs_of(model, batch=BATCH):
 
 def vectors(model, batch=BATCH):
     return np.asarray(model(inputs_of(model, batch)))
-
-
-def units(vectors):
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def make(family="bert", pooling=None, **sizes):

@@ -10,6 +10,7 @@ from kit.helpers import (
     VOCABULARY_SIZE,
     batch,
     decoder,
+    inputs_of,
     large_except,
     softmax,
     spread_weights,
@@ -21,11 +22,6 @@ from kdkit import losses, models, taps
 
 LAYERS, WIDTH, HEADS = 2, 16, 2
 WITH_POOLER = ("bert", "albert", "electra")
-
-
-def inputs_of(model):
-    everything = batch() | {"mask_positions": np.array([[1, 2]] * 4)}
-    return {name: everything[name] for name in model.input}
 
 
 def own_model(backbone):

@@ -12,7 +12,13 @@ import pytest
 from kit import encoders
 from kit.encoders import MASKED_LMS, SENTENCES, encoder, tokenizer
 from kit.foreign import foreign_model, save_foreign
-from kit.helpers import batch, decoder, large_except, run_without_kdkit
+from kit.helpers import (
+    batch,
+    decoder,
+    inputs_of,
+    large_except,
+    run_without_kdkit,
+)
 
 from kdkit import models
 from kdkit.models import DenseSettings, Head, Pooling
@@ -155,11 +161,6 @@ QUICK = (
     *("deberta_v3 masked", "gpt2", "llama3", "qwen3", "tags", "relu"),
     *("relu masked", "embedder", "cls embedder", "dense embedder", "static"),
 )
-
-
-def inputs_of(model):
-    everything = batch() | {"mask_positions": np.array([[1, 2]] * 4)}
-    return {name: everything[name] for name in model.input}
 
 
 def outputs(model):

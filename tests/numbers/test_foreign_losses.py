@@ -100,6 +100,7 @@ def test_layers_of_feature_distillation_are_the_tap():
 )
 def test_objective_with_a_foreign_loss_survives_json(loss):
     objective = kdkit.Objective(loss)
+    assert objective == kdkit.Objective(loss)
     config = json.loads(json.dumps(objective.get_config()))
     restored = kdkit.Objective.from_config(config)
     assert restored.get_config() == objective.get_config()

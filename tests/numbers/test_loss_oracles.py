@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from kit.backend import gradient
-from kit.helpers import log_softmax, softmax, to_numpy
+from kit.helpers import log_softmax, softmax, to_numpy, units
 
 from kdkit import losses
 
@@ -25,10 +25,6 @@ def weighted_mean(values, weights):
 
 def mean_over_units(teacher, student):
     return np.mean((teacher - student) ** 2, axis=-1)
-
-
-def units(vectors):
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 5.0])

@@ -17,11 +17,12 @@ from kit.helpers import (
     batch,
     bert,
     decoder,
+    divergence,
     labels,
     large_except,
     log_softmax,
-    softmax,
     to_numpy,
+    units,
     with_random_weights,
 )
 
@@ -71,10 +72,6 @@ def cross_entropy(y, logits):
     return -np.take_along_axis(log_softmax(logits), y[..., None], -1)[..., 0]
 
 
-def unit(vectors):
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
-
-
 def mean(values, weights):
     return np.sum(values * weights) / np.sum(weights)
 
@@ -107,9 +104,7 @@ def test_pkd_and_vanilla_kd_are_their_equations_less_entropy(
     factor, is_kl, beta, reduction = READINGS[parity]
     x, y = batch(), labels()
     teacher, student = (read(model, x) for model in classifiers)
-    soft_labels = softmax(teacher["logits"] / T)
-    log_student = log_softmax(student["logits"] / T)
-    soft = np.sum(soft_labels * (np.log(soft_labels) - log_student), -1)
+    soft = divergence(teacher["logits"] / T, student["logits"] / T)
     if is_kl:
         soft = soft / CLASSES
     hard = cross_entropy(y, student["logits"])
@@ -118,8 +113,8 @@ def test_pkd_and_vanilla_kd_are_their_equations_less_entropy(
         # "skip" of 4 to 3 blocks.
         distances = [
             np.square(
-                unit(student["cls_states"][block])
-                - unit(teacher["cls_states"][learned])
+                units(student["cls_states"][block])
+                - units(teacher["cls_states"][learned])
             )
             for block, learned in {1: 1, 2: 3}.items()
         ]
@@ -145,18 +140,11 @@ def test_distilbert_is_its_triple_loss():
     ]
     x, y, weights = masked_batch()
     teacher, student = (read(model, x) for model in masked)
-    soft_labels = softmax(teacher["logits"] / 2)
-    divergence = 4 * np.sum(
-        soft_labels
-        * (np.log(soft_labels) - log_softmax(student["logits"] / 2)),
-        axis=-1,
-    )
-    cosine = 1 - np.sum(
-        unit(teacher["hidden_states"][-1]) * unit(student["hidden_states"][-1]),
-        axis=-1,
-    )
+    soft = 4 * divergence(teacher["logits"] / 2, student["logits"] / 2)
+    last = [units(one["hidden_states"][-1]) for one in (teacher, student)]
+    cosine = 1 - np.sum(last[0] * last[1], axis=-1)
     expected = (
-        5 * mean(divergence, weights)
+        5 * mean(soft, weights)
         + 2 * mean(cross_entropy(y, student["logits"]), weights)
         + mean(cosine, x["padding_mask"])
     )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.spatial
 from kit.adapter import command
-from kit.embedders import correlations, cosines, lines, unit, vectors
-from kit.helpers import read_events
+from kit.embedders import correlations, cosines, lines, vectors
+from kit.helpers import read_events, units
 from kit.runs import LENGTH
 
 from kdkit import export, models, tasks
@@ -238,7 +238,7 @@ def test_the_first_dimensions_of_a_table_are_exported(place, workspace):
     file = export.open_file("exports/table-5d-fp32.tflite")
     read = models.load_tokenizer("table")
     found = tasks.embed_texts(file, place.first, read, LENGTH)
-    expected = unit(vectors("table", place.first)[:, :5])
+    expected = units(vectors("table", place.first)[:, :5])
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

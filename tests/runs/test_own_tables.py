@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from kit.adapter import command
-from kit.helpers import eager_steps, large_except, read_events
+from kit.helpers import large_except, read_events
 from kit.runs import LENGTH, WORDS, settings
 
 from kdkit import models
@@ -20,12 +20,6 @@ HEADINGS = {
 SPLITS = ("train", "dev", "test")
 LABELS = ("billing", "delivery", "other")
 PLAIN = settings(training__jit_compile="false", data__sequence_length=LENGTH)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_steps():
-    with eager_steps():
-        yield
 
 
 def rows_of(headings, num_rows, seed=0):

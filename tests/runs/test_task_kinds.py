@@ -6,7 +6,7 @@ import keras_hub
 import numpy as np
 import pytest
 from kit.adapter import command
-from kit.helpers import eager_steps, large_except, read_events
+from kit.helpers import large_except, read_events
 from kit.run_checks import file_of
 from kit.tasks import WORDS, WRITERS, write_encoder
 
@@ -21,12 +21,6 @@ from kdkit.tasks import get_task
 
 LENGTH = 16
 PLAIN = Training(jit_compile=False)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_steps():
-    with eager_steps():
-        yield
 
 
 def stage(**fields):

@@ -27,15 +27,8 @@ from kdkit.training.text import (
 from kdkit.training.texts import vector_source
 
 LENGTH = 12
-BATCH_SIZE, BATCH_TOKENS = 8, 120
-STAGE = Stage(
-    "any",
-    2,
-    1e-3,
-    hard_label_weight=1.0,
-    batch_size=BATCH_SIZE,
-    batch_tokens=BATCH_TOKENS,
-)
+SIZES = {"batch_size": 8, "batch_tokens": 120}
+STAGE = Stage("any", 2, 1e-3, hard_label_weight=1.0, **SIZES)
 
 
 def encoded(count, seed=0, sequences_per_row=1):
@@ -115,12 +108,16 @@ def pairs(tokenizer):
     return sentence_source(rows, rows)
 
 
-def texts():
+def texts(*partners):
     train, held_out = (
         dataclasses.replace(encoded(count, seed), labels=None)
         for count, seed in ((30, 0), (20, 1))
     )
-    return vector_source(train, held_out, num_buckets=3)
+    return vector_source(train, held_out, 3, *partners)
+
+
+def backwards(rows):
+    return np.arange(len(rows))[::-1]
 
 
 def candidates():
@@ -172,6 +169,7 @@ SOURCES = {
     "texts": Row(texts, 30),
     "candidates": Row(candidates, 30),
     "texts twice": Row(lambda: texts().without_teacher(), 30),
+    "translations": Row(lambda: texts(backwards).without_teacher(), 30),
 }
 
 
@@ -244,9 +242,9 @@ def test_batches_keep_to_their_size(source, training):
         assert source.train.row_lengths[rows].max() <= length <= 20
         if isinstance(source.order(STAGE), data.TokenBatches):
             padded = sum(side[rows].max() for side in source.train.sides)
-            assert len(rows) * padded <= BATCH_TOKENS
+            assert len(rows) * padded <= STAGE.batch_tokens
         else:
-            assert len(rows) <= BATCH_SIZE
+            assert len(rows) <= STAGE.batch_size
 
 
 def test_training_goes_on_after_any_step(training):

@@ -96,15 +96,6 @@ def test_stored_texts_are_those_of_encode(tmp_path, tokenizer):
     assert same == counts
 
 
-def test_texts_that_were_cut_off_are_stored_again(tmp_path, tokenizer):
-    first = np.array(store(tmp_path, tokenizer)[0].token_ids)
-    lengths = tmp_path / "lengths"
-    lengths.write_bytes(lengths.read_bytes()[:-4])
-    assert read_hashes(tmp_path) is None
-    again, _ = store(tmp_path, tokenizer)
-    np.testing.assert_array_equal(again.token_ids, first)
-
-
 def test_hashes_are_of_the_stored_texts_whatever_their_case(
     tmp_path, tokenizer
 ):

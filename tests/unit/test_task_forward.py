@@ -1,4 +1,4 @@
-"""The forward pass that measures: `kdkit.training.task_data.make_forward`."""
+"""The forward pass that measures: `kdkit.training.source.make_forward`."""
 
 import numpy as np
 from kit.encoders import encoder

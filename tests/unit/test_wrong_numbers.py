@@ -15,7 +15,8 @@ from kdkit import data, export, models, tasks
 from kdkit.config.data import Corpus, Pairs, TaskData
 from kdkit.config.model import Checkpoint
 from kdkit.config.runs import TaskConfig
-from kdkit.recipes import RECIPES, Stage
+from kdkit.recipes import RECIPES, Stage, TokenVectors
+from kdkit.tasks import embedding_metrics
 
 SST2 = tasks.get_task("sst2")
 TAGS = tasks.Tagging(("O", "B-PER"))
@@ -124,7 +125,7 @@ CASES = {
         read_text("text\tlabel\n" + "good\t1\n" * 20 + "bad\t\n"), "is a table"
     ),
     "list in quotes": (list_in_quotes, "expected a list"),
-    "one label": (one_label, "two labels"),
+    "one label": (one_label, "1 different label"),
     "shorter translations": (shorter_translations, "numbers of lines"),
     "generated text": (
         lambda _: Corpus(files=(), held_out=("a.txt",)), "held_out needs files"
@@ -185,6 +186,8 @@ CASES = {
     ),
     "one vector for all": (one_vector_for_all, "one vector for each text"),
     # Models, losses and files.
+    "one component": (lambda _: TokenVectors(dimensions=1), "dimensions"),
+    "sif of 0": (lambda _: TokenVectors(sif=0), "sif"),
     "other padding": (other_padding, "positions count from"),
     "cross-encoder": (cross_encoder, "embeds none"),
     "decoder": (
@@ -217,6 +220,7 @@ def test_what_nobody_would_notice_is_refused(name, tmp_path):
             lambda: tasks.pair_metrics(BROKEN, BROKEN, [1, 2]),
             "embeddings of 1 of 2",
         ),
+        (lambda: embedding_metrics.candidate_metrics(BROKEN), "scores of 1 of"),
     ],
 )
 def test_numbers_that_are_not_finite_are_not_measured(call, said):
