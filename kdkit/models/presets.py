@@ -7,7 +7,7 @@ import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import family_of
-from kdkit.models.heads import join
+from kdkit.models.heads import backbone_of, join
 from kdkit.models.hugging_face import load_backbone
 from kdkit.models.places import HEAD_FILE, find
 from kdkit.models.saving import LANGUAGES, LENGTH, LoadedModel
@@ -53,14 +53,23 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             place.preset, load_weights=load_weights
         )
         backbone = with_settings(backbone, place.card)
-    size = family_of(backbone).size(backbone, "vocabulary_size")
-    if tokenizer.vocabulary_size() > size:
-        raise UsageError(
-            f"The tokenizer in {place.source} has "
-            f"{tokenizer.vocabulary_size()} tokens, but the model has {size} "
-            "embeddings."
-        )
+    _require_embeddings(backbone, tokenizer, place)
     return backbone, tokenizer
+
+
+def _require_embeddings(model, tokenizer, place):
+    """Requires an embedding for each id: GPUs would read zeros."""
+    backbone = backbone_of(model)
+    family = family_of(backbone)
+    if family is None or tokenizer is None:
+        return
+    size = family.size(backbone, "vocabulary_size")
+    count = tokenizer.vocabulary_size()
+    if count > size:
+        raise UsageError(
+            f"The tokenizer in {place.source} has {count} tokens, but the "
+            f"model has {size} embeddings."
+        )
 
 
 def load_saved(place, *kinds, head_class="") -> LoadedModel | None:
@@ -87,6 +96,7 @@ def load_saved(place, *kinds, head_class="") -> LoadedModel | None:
             file = place.path / HEAD_FILE
             model = join(model, keras.models.load_model(file, compile=False))
     tokenizer, length = read_preprocessor(preprocessor, tokenizer)
+    _require_embeddings(model, tokenizer, place)
     return LoadedModel(
         model,
         tokenizer,
