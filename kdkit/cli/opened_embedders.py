@@ -8,7 +8,6 @@ from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer, used_length
 from kdkit.cli.verb_flags import reject_given
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.models.conventions import conventions_of
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.tasks.embeddings import embed_and_count
 
@@ -69,7 +68,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
             file,
             file_tokenizer(place, options.tokenizer),
             used_length(options, file.sequence_length, place.length),
-            conventions_of(models.find(options.tokenizer or place.run.path)),
+            models.find(options.tokenizer or place.run.path).conventions,
         )
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_embedder(place.path, options.pooling)

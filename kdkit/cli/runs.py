@@ -89,8 +89,8 @@ def doctor(words):
     """Checks a distillation for mistakes before it runs.
 
     It takes the words of kdkit distill, trains nothing and writes nothing. Each
-    check is a row of the table: ok, a note, a warning, or an error that would
-    ruin the run. The exit status is 1 if there is an error.
+    check is a row of the table: ok, a warning, or an error that would ruin the
+    run. The exit status is 1 if there is an error.
 
     example:
       kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher
@@ -101,8 +101,9 @@ def doctor(words):
     untrained = importlib.import_module("kdkit.runs.untrained")
     place = found.options.run_dir or "unnamed_run"
     findings = untrained.examined(config, place)
-    importlib.import_module("kdkit.doctor").print_findings(findings)
-    return FAILED if findings.ruinous else None
+    module = importlib.import_module("kdkit.doctor")
+    module.print_findings(findings)
+    return FAILED if module.ruinous(findings) else None
 
 
 def cache(words):

@@ -44,7 +44,6 @@ _DEFINED_IN = {
     "TokenExamples": "encoding",
     "WHOLE": "stream",
     "bucket_boundaries": "orders",
-    "count_copies": "augmented",
     "encode": "encoding",
     "encode_questions": "multiple_choice",
     "encode_sentences": "sentences",

@@ -190,15 +190,6 @@ def require_made_from(
         )
 
 
-def count_copies(file) -> int:
-    """Counts the augmented examples in a file.
-
-    Args:
-        file: path, as `store_augmented` takes it.
-    """
-    return sum(1 for _ in _table_lines(file)) - 1
-
-
 def read_copies(file, num_texts: int, num_rows: int):
     """Yields the source and the texts of every augmented example in a file.
 

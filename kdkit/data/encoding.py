@@ -256,6 +256,11 @@ class TokenExamples:
     def __len__(self):
         return len(self.words)
 
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The words of each sentence."""
+        return self.words
+
     def take(self, rows) -> "TokenExamples":
         """Returns the rows with the given numbers, in the given order."""
         labels = self.labels

@@ -55,6 +55,12 @@ class Questions:
         """The number of options of every question."""
         return len(self.options[0])
 
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The passage, the question and the options of each question."""
+        columns = zip(*self.options, strict=True)
+        return list(zip(self.passages, self.questions, *columns, strict=True))
+
     def take(self, rows) -> "Questions":
         """Returns the rows with the given numbers, in the given order."""
         labels = None if self.labels is None else self.labels[np.asarray(rows)]

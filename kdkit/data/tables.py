@@ -67,6 +67,11 @@ class Examples:
     def __len__(self):
         return len(self.texts[0])
 
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The texts of each example."""
+        return list(zip(*self.texts, strict=True))
+
     def take(self, rows) -> "Examples":
         """Returns the rows with the given numbers, in the given order."""
         texts = tuple([column[row] for row in rows] for column in self.texts)

@@ -1,282 +1,148 @@
-"""Checks of the training data: lengths and labels."""
+"""Checks of the examples and texts that a run reads."""
 
 import collections
 
-import numpy as np
+from kdkit.data import normalized, read_unlabeled, tokenize
+from kdkit.data.tables import is_csv_quoted
+from kdkit.doctor.examined import SAMPLE
+from kdkit.doctor.findings import OK, WARNING, outcome_of, share
+from kdkit.models import as_tokenizer
 
-from kdkit.data import Examples, Questions, TokenExamples, normalized
-from kdkit.data.encoding import as_given
-from kdkit.data.selection import PUNCTUATION
-from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, share
-from kdkit.tasks import MultiLabel, Regression, Task
+LEAST_WORDS = 5  # of a text; shorter ones are repeated by chance
+QUOTED = 0.9  # share of a split's texts
+FEWEST = 10  # texts
+TRUNCATED = 0.1  # share of a split's examples
+SHOWN = 5  # words
+UNQUOTE = (
+    "The files of built-in tasks are read without quoting, so these quotes are "
+    "part of the text. Pass the table with --train, --text-column and "
+    "--label-column, which read quotes. Or write it without quoting: "
+    "csv.writer with quoting=csv.QUOTE_NONE and quotechar=None."
+)
 
-LENGTHS = "lengths"
-BALANCE = "class balance"
-NOTED, WARNED = 0.01, 0.1  # shares of truncated examples
-SHORTEST = 32  # tokens; files of a smaller length are hardly faster
-RARE = 0.02  # share of examples below which a class is hard to learn
-SHOWN = 6
 
+def rows_kept_apart(run):
+    """Examples of dev and test, or held-out texts, that are trained on.
 
-def lengths_cut(splits: dict, option: str) -> Finding:
-    """Counts the examples that are truncated.
-
-    Args:
-        splits: dict from the name of examples to their
-            `kdkit.data.EncodedExamples`, with one `sequence_length`.
-        option: string. The option that sets the length, without the number.
+    Ignores case, spaces and the order of a pair. A run itself removes augmented
+    and unlabelled examples that dev or test contains, and logs their number.
     """
-    parts, highest = [], 0.0
-    for name, encoded in splits.items():
-        part = encoded.num_truncated / len(encoded)
-        highest = max(highest, part)
-        parts.append(
-            f"{encoded.num_truncated} of {len(encoded)} rows of {name} "
-            f"({share(part, 1)})"
-        )
-    length = next(iter(splits.values())).sequence_length
-    longest = max(int(encoded.lengths.max()) for encoded in splits.values())
-    found = f"Cut to {length} tokens: {', '.join(parts)}."
-    if not highest:
-        found += f" The longest has {longest} tokens."
-        shorter = max(SHORTEST, 1 << (longest - 1).bit_length())
-        if shorter >= length:
-            return Finding(LENGTHS, OK, found)
-        return Finding(
-            LENGTHS,
-            NOTE,
-            found,
-            f"Exported files pad each text to {length} tokens. For faster "
-            f"files: {option}{shorter}",
-        )
-    return _share_finding(highest, found, option, length)
-
-
-def texts_too_long(
-    name: str,
-    counts: list[int],
-    length: int,
-    unit: str,
-    option: str,
-) -> Finding:
-    """Counts the sentences that will be truncated.
-
-    Args:
-        name: string. The step that trains on the sentences.
-        counts: list of ints. The lengths of the sentences.
-        length: int. The maximum length in tokens, including two special ones.
-        unit: string. The unit of `counts`: `"tokens"`, or `"words"` if there
-            is no tokenizer yet; more sentences are then truncated than counted.
-        option: string. The option that sets the length, without the number.
-    """
-    cut = sum(count > length - 2 for count in counts)
-    found = (
-        f"Step {name} cuts sentences to {length} tokens: {cut} of "
-        f"{len(counts)} ({share(cut, len(counts))}) have more {unit}, the "
-        f"longest {max(counts)}."
-    )
-    return _share_finding(cut / len(counts), found, option, length)
-
-
-def _share_finding(cut, found, option, length):
-    """Returns the finding for a share of truncated examples."""
-    if cut < NOTED:
-        return Finding(LENGTHS, OK, found)
-    return Finding(
-        LENGTHS,
-        NOTE if cut < WARNED else WARNING,
-        found,
-        f"Read more of them: {option}{2 * length}",
-    )
-
-
-def class_balance(task: Task, labels) -> Finding:
-    """Counts the labels of the training examples.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        labels: labels, as for `Task.compute_metrics`.
-    """
-    if isinstance(task.kind, Regression):
-        return _scores(np.asarray(labels))
-    names = task.class_names
-    if isinstance(task.kind, MultiLabel):
-        counts = np.asarray(labels).sum(axis=0)
-        total = len(labels)
-    else:
-        if task.kind.has_label_per_token:
-            labels = np.concatenate(labels)
-        labels = np.asarray(labels)
-        counts = np.bincount(labels[labels >= 0], minlength=len(names))
-        total = int(counts.sum())
-    order = np.argsort(-counts, kind="stable")
-    shown = [f"{names[i]} {share(counts[i], total)}" for i in order]
-    if len(shown) > SHOWN:
-        shown = [*shown[: SHOWN - 1], "…", shown[-1]]
-    found = f"Of {total} labels: {', '.join(shown)}."
-    absent = [names[i] for i in order if not counts[i]]
-    spelled = collections.Counter(map(str.casefold, names))
-    alike = [names[i] for i in order if spelled[names[i].casefold()] > 1]
-    if np.count_nonzero(counts) < 2 and len(names) > 1:
-        return Finding(
-            BALANCE,
-            RUINS,
-            f"{found} There is only one class to learn.",
-            "Check the labels in the training file.",
-        )
-    if alike:
-        return Finding(
-            BALANCE,
-            WARNING,
-            f"{found} Classes that differ only in case: {_listed(alike)}.",
-            "If they are one class, write its label in one way.",
-        )
-    if absent:
-        return Finding(
-            BALANCE,
-            WARNING,
-            f"{found} No row to train on has {_listed(absent)}.",
-            "Add such rows, or the student never learns to predict them.",
-        )
-    rare = [names[i] for i in order if counts[i] < RARE * total]
-    if rare and len(names) * RARE < 1:
-        return Finding(
-            BALANCE,
-            NOTE,
-            f"{found} Rarer than {share(RARE, 1)}: {_listed(rare)}.",
-            "Accuracy hides them. Look at a metric by class as well.",
-        )
-    return Finding(BALANCE, OK, found)
-
-
-def dev_balance(task: Task, labels, check: str) -> Finding | None:
-    """Warns about dev examples that all have the same label.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        labels: labels, as for `Task.compute_metrics`.
-        check: string, as in `Finding`.
-
-    Returns:
-        A `Finding`, or `None` if there are several labels.
-    """
-    if not are_alike(task, labels):
-        return None
-    return Finding(
-        check,
-        WARNING,
-        f"All labels of {len(labels)} rows are the same: accuracy and "
-        "correlation show nothing there, for teacher or student.",
-        "Add rows with other labels, or choose on another split: "
-        "--set data.dev_split=SPLIT",
-    )
-
-
-def are_alike(task: Task, labels) -> bool:
-    """Whether all examples or words have the same label."""
-    if task.kind.has_label_per_token:
-        labels = as_given(np.concatenate(labels))
-    labels = np.asarray(labels)
-    return bool((labels == labels[:1]).all())
-
-
-def _scores(labels):
-    found = (
-        f"{len(labels)} scores from {labels.min():.2f} to {labels.max():.2f}, "
-        f"{labels.mean():.2f} ± {labels.std():.2f}."
-    )
-    if not np.ptp(labels):
-        return Finding(
-            BALANCE,
-            RUINS,
-            f"{found} There is only one score to learn.",
-            "Check the scores in the training file.",
-        )
-    return Finding(BALANCE, OK, found)
-
-
-def _listed(names):
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join(names[:SHOWN])}{more}"
-
-
-def given_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every example unchanged, or its words.
-
-    Args:
-        examples: `kdkit.data.Examples`, `Questions` or `TokenExamples`.
-    """
-    if isinstance(examples, Examples):
-        return list(zip(*examples.texts, strict=True))
-    if isinstance(examples, Questions):
-        columns = (examples.passages, examples.questions, examples.options)
-        return [
-            (passage, question, *options)
-            for passage, question, options in zip(*columns, strict=True)
+    train, *others = run.texts
+    known = set(map(_compared, run.texts[train]))
+    worst, parts, first = 0.0, [], None
+    for split in others:
+        rows = [
+            row
+            for row in map(_compared, run.texts[split])
+            if run.task or sum(len(t.split()) for t in row) >= LEAST_WORDS
         ]
-    return examples.words
+        inside = [row for row in rows if row in known]
+        parts.append(f"{len(inside)} of {len(rows)} in {split}")
+        worst = max(worst, len(inside) / max(len(rows), 1))
+        first = first or next(iter(inside), None)
+    if not parts:
+        return
+    found, advice = f"Also trained on: {', '.join(parts)}.", ""
+    if first is not None:
+        found = f"{found} For example {' | '.join(first)[:60]!r}."
+        advice = (
+            "Remove these rows from the training data, or scores on them also "
+            "measure memory."
+        )
+    yield outcome_of(worst, 0.01, 0.1), found, advice
 
 
-def row_texts(examples) -> list[tuple[str, ...]]:
-    """Returns the texts of every example, in lower case, with single blanks.
+def _compared(row):
+    """Returns an example's texts as they are compared."""
+    texts = normalized(row)
+    return tuple(sorted(texts)) if len(texts) == 2 else texts
 
-    Words of `TokenExamples` get U+00A0 instead of blanks, so that `whole_texts`
-    can distinguish words from texts.
 
-    Args:
-        examples: as for `given_texts`.
+def quoted_cells(run):
+    """Texts with the quotes of a CSV writer: around them, and doubled inside.
+
+    It quotes texts with quotes, of which one is enough, or all texts.
     """
-    rows = [normalized(row) for row in given_texts(examples)]
-    if isinstance(examples, TokenExamples):
-        return [
-            tuple(word.replace(" ", "\u00a0") for word in row) for row in rows
-        ]
-    return rows
+    if run.task is None or run.task.head.kind != "sequence":
+        return
+    splits, unlabeled = dict(run.texts), run.config.unlabeled
+    if unlabeled is not None:
+        read = read_unlabeled(
+            unlabeled.files, unlabeled.columns, run.task.num_texts
+        )
+        splits["the unlabelled text"] = read.rows
+    for split, rows in splits.items():
+        texts = [text for row in rows for text in row]
+        quoted = list(filter(is_csv_quoted, texts))
+        whole = [t for t in texts if len(t) > 1 and t[0] == t[-1] == '"']
+        if len(whole) >= max(QUOTED * len(texts), FEWEST):
+            quoted = whole
+        if quoted:
+            found = (
+                f"A CSV writer quoted {len(quoted)} of {len(texts)} texts of "
+                f"{split} ({share(len(quoted), len(texts))}), such as "
+                f"{quoted[0][:60]}."
+            )
+            yield WARNING, found, UNQUOTE
 
 
-def row_labels(examples) -> list[tuple | None]:
-    """Returns the label of every example, `None` for each without labels.
-
-    For labels per word, ignores those of punctuation.
-
-    Args:
-        examples: as for `given_texts`.
-    """
-    labels = examples.labels
-    if labels is None:
-        return [None] * len(examples)
-    if isinstance(examples, TokenExamples):
-        labels = [
-            [
-                label
-                for word, label in zip(words, some, strict=True)
-                if word.strip(PUNCTUATION)
-            ]
-            for words, some in zip(examples.words, labels, strict=True)
-        ]
-    return [tuple(np.ravel(label).tolist()) for label in labels]
-
-
-def as_they_are(row: tuple) -> tuple[str, ...]:
-    """Returns an example's texts; words as one text, a pair's texts sorted."""
-    return _in_any_order(whole_texts(row))
-
-
-def without_punctuation(row: tuple) -> tuple[str, ...]:
-    """Returns `as_they_are` without the punctuation around words."""
-    texts = []
-    for text in whole_texts(row):
-        words = (word.strip(PUNCTUATION) for word in text.split())
-        texts.append(" ".join(filter(None, words)) or text)
-    return _in_any_order(texts)
-
-
-def whole_texts(row: tuple) -> tuple[str, ...]:
-    """Returns an example's texts, with words joined to one text."""
-    if any(" " in text for text in row):
-        return row
-    return (" ".join(row),)
+def unknown_words(run):
+    """Examples with words that the tokenizer has no token for."""
+    tokenizer = run.kind.tokenizer
+    unknown = as_tokenizer(tokenizer).unknown_token_id
+    if unknown is None:
+        return
+    for split, rows in run.texts.items():
+        some = rows[:: max(len(rows) // SAMPLE, 1)]
+        lacking = _lacking((t for row in some for t in row), tokenizer, unknown)
+        affected = [row for row in some if not lacking.isdisjoint(row)]
+        found = (
+            f"{len(affected)} of {len(some)} examples of {split} "
+            f"({share(len(affected), len(some))}) have words that the "
+            "vocabulary lacks."
+        )
+        part = len(affected) / max(len(some), 1)
+        if not affected:
+            yield OK, found
+            continue
+        counts = collections.Counter(
+            word for row in affected for text in row for word in text.split()
+        )
+        lacking = _lacking(counts, tokenizer, unknown)
+        common = [word for word, _ in counts.most_common() if word in lacking]
+        words = ", ".join(
+            f"{one[:20]} ({counts[one]})" for one in common[:SHOWN]
+        )
+        yield (
+            outcome_of(part, 0.01, 0.5),
+            f"{found} The commonest: {words}.",
+            "A model reads all of these words as one token. Use a model whose "
+            "vocabulary covers the language, script, capitals and accents of "
+            "these texts, or replace the words.",
+        )
 
 
-def _in_any_order(texts):
-    return tuple(sorted(texts) if len(texts) == 2 else texts)
+def _lacking(texts, tokenizer, unknown):
+    """Returns the texts with an unknown token."""
+    ids = tokenize(texts, tokenizer)
+    return {text for text, some in ids.items() if (some == unknown).any()}
+
+
+def truncated_examples(run):
+    """Examples of a task that are longer than the run's sequences."""
+    if run.task is None:
+        return
+    for split, encoded in run.encoded.items():
+        count, length = encoded.num_truncated, encoded.sequence_length
+        found = (
+            f"{count} of {len(encoded)} examples of {split} "
+            f"({share(count, len(encoded))}) have more than {length} tokens."
+        )
+        if count < TRUNCATED * len(encoded):
+            yield OK, found
+        else:
+            yield (
+                WARNING,
+                found,
+                f"Read more of them: --max-length {2 * length}",
+            )

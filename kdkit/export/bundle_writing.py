@@ -31,9 +31,8 @@ from kdkit.export.exporters import open_file, require_free
 from kdkit.export.mediapipe import checked_labels
 from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.io.files import staged
-from kdkit.models.saving import count_differences
 from kdkit.models.tokenizer_files import save_vocabulary
-from kdkit.models.tokenizer_kinds import as_tokenizer
+from kdkit.models.tokenizer_kinds import as_tokenizer, count_differences
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.task import Task
 from kdkit.version import __version__

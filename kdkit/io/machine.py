@@ -4,20 +4,6 @@ import ctypes
 import os
 import platform
 
-import psutil
-
-
-def memory_shortage(num_bytes: int) -> str | None:
-    """In words how much memory is missing, `None` if there is enough."""
-    total = psutil.virtual_memory().total
-    if num_bytes <= total:
-        return None
-    return (
-        f"{byte_size(num_bytes)} at least, and this machine has "
-        f"{byte_size(total)} of memory"
-    )
-
-
 # Parameters of glibc's mallopt.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 TWO_GIGABYTES = 2**31 - 1

@@ -32,7 +32,7 @@ _DEFINED_IN = {
     "language_model": "heads",
     "load_classifier": "loading",
     "load_embedder": "loading",
-    "load_encoder": "loading",
+    "load_encoder": "presets",
     "load_language_model": "loading",
     "load_model": "loading",
     "load_masked_lm": "loading",

@@ -1,7 +1,5 @@
 """A model's architecture: its name, its sizes, its token embeddings."""
 
-import inspect
-
 import keras
 
 from kdkit.models.bilstm import EMBEDDING_LAYER, LSTM_LAYER
@@ -60,16 +58,6 @@ def num_positions(model) -> int | None:
     if family is not None:
         return family.num_positions(backbone)
     return getattr(backbone, "max_sequence_length", None)
-
-
-def preprocessor_length(preprocessor) -> int | None:
-    """The length to which a preprocessor truncates, `None` if unknown."""
-    length = getattr(preprocessor, "sequence_length", None)
-    if length is None:
-        return None
-    parameters = inspect.signature(type(preprocessor)).parameters
-    usual = getattr(parameters.get("sequence_length"), "default", None)
-    return None if length == usual else length
 
 
 def padding_row(model, pad_token_id: int | None) -> tuple[str, int] | None:

@@ -10,8 +10,8 @@ import pathlib
 
 from kdkit.errors import unknown
 from kdkit.io.files import write_text
-from kdkit.models.places import SETTINGS
 
+SETTINGS = "config_sentence_transformers.json"  # these, and the kind
 COSINE, DOT, MANHATTAN = "cosine", "dot", "manhattan"
 SIMILARITIES = (COSINE, DOT, "euclidean", MANHATTAN)
 # The names of a role's prompt in the file; the first one counts.
@@ -83,21 +83,3 @@ class Conventions:
 
 
 PLAIN = Conventions()
-
-
-def conventions_of(place) -> Conventions:
-    """Returns the conventions of a saved embedder.
-
-    Args:
-        place: the result of `kdkit.models.find`.
-
-    Raises:
-        UsageError: (a `ValueError`) for an unknown similarity or default
-            prompt.
-    """
-    found = place.settings
-    return Conventions(
-        found.get("prompts") or {},
-        found.get("default_prompt_name"),
-        found.get("similarity_fn_name") or COSINE,
-    )

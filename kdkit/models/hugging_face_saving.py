@@ -37,10 +37,13 @@ from kdkit.models.hugging_face import (
     write_tensors,
 )
 from kdkit.models.places import CONFIG, TOKENIZER_CONFIG, find
-from kdkit.models.saving import SAMPLES, count_differences
 from kdkit.models.tokenizer import ROLES
 from kdkit.models.tokenizer_files import SEGMENTS, WHOLE, save_vocabulary
-from kdkit.models.tokenizer_kinds import as_tokenizer
+from kdkit.models.tokenizer_kinds import (
+    SAMPLES,
+    as_tokenizer,
+    count_differences,
+)
 from kdkit.models.variants import block_settings
 
 SINGLE_LABEL = "single_label_classification"

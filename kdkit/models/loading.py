@@ -6,39 +6,25 @@ from a Hugging Face checkpoint, or a new one.
 """
 
 import dataclasses
-import warnings
 
-import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.architectures import preprocessor_length
-from kdkit.models.conventions import conventions_of
 from kdkit.models.embedders import Pooling, make_embedder, pooling_of
-from kdkit.models.families import family_of
-from kdkit.models.heads import Head, add_head, is_causal, join, language_model
-from kdkit.models.hugging_face import (
-    checkpoint_language_model,
-    copy_head,
-    load_backbone,
-)
+from kdkit.models.heads import Head, add_head, is_causal, language_model
+from kdkit.models.hugging_face import checkpoint_language_model, copy_head
 from kdkit.models.places import (
     CLASSIFIER,
     EMBEDDER,
-    HEAD_FILE,
     LANGUAGE_MODELS,
     find,
 )
-from kdkit.models.saving import LANGUAGES, LENGTH, LoadedModel
+from kdkit.models.presets import load_encoder, load_saved
+from kdkit.models.saving import LoadedModel
 from kdkit.models.sentence_transformers import (
     load_sentence_transformer,
     undescribed_pooling,
 )
-from kdkit.models.tokenizer_files import load_saved_tokenizer, load_tokenizer
-from kdkit.models.tokenizer_kinds import as_tokenizer
-from kdkit.models.variants import with_settings
-
-OPTIMIZER = "Skipping variable loading for optimizer"  # Keras' warning
 
 
 def load_model(source, head=None, pooling=None) -> LoadedModel:
@@ -79,7 +65,7 @@ def load_model(source, head=None, pooling=None) -> LoadedModel:
         return load_embedder(place, pooling)
     if place.kind in LANGUAGE_MODELS:
         return load_language_model(place)
-    return _load_whole(place, place.kind) or LoadedModel(
+    return load_saved(place, place.kind) or LoadedModel(
         *load_encoder(place), has_trained_head=False
     )
 
@@ -105,7 +91,7 @@ def load_classifier(source, num_classes) -> LoadedModel:
     place, head = find(source), num_classes
     if not isinstance(head, Head):
         head = Head("sequence", num_classes)
-    loaded, names = _load_whole(place, CLASSIFIER), place.class_names
+    loaded, names = load_saved(place, CLASSIFIER), place.class_names
     if loaded is None:
         backbone, tokenizer = load_encoder(place)
         model = add_head(backbone, head, tokenizer)
@@ -156,14 +142,13 @@ def load_embedder(source, pooling=None) -> LoadedModel:
         raise UsageError(
             f"{place.source} scores pairs of texts: it embeds none."
         )
-    task = "TextEmbedder" if pooling is None and place.files is None else ""
+    is_named = pooling is None and place.files is None
     if place.modules:
-        model, tokenizer, length = load_sentence_transformer(
-            place, pooling, load_encoder
-        )
+        model, tokenizer, length = load_sentence_transformer(place, pooling)
         loaded = LoadedModel(model, tokenizer, sequence_length=length)
     else:
-        loaded = _load_whole(place, EMBEDDER, task=task)
+        head_class = "TextEmbedder" if is_named else ""
+        loaded = load_saved(place, EMBEDDER, head_class=head_class)
     if loaded is None:
         if pooling is None:
             raise undescribed_pooling(place.source)
@@ -177,7 +162,7 @@ def load_embedder(source, pooling=None) -> LoadedModel:
             f"The embedder in {place.source} has another pooling. Expected "
             f"{described}. Received: {pooling!r}."
         )
-    return dataclasses.replace(loaded, conventions=conventions_of(place))
+    return dataclasses.replace(loaded, conventions=place.conventions)
 
 
 def load_language_model(source) -> LoadedModel:
@@ -195,7 +180,7 @@ def load_language_model(source) -> LoadedModel:
         UsageError: (a `ValueError`) if a directory contains no model.
     """
     place = find(source)
-    loaded = _load_whole(place, *LANGUAGE_MODELS)
+    loaded = load_saved(place, *LANGUAGE_MODELS)
     if loaded is not None:
         return loaded
     backbone, tokenizer = load_encoder(place, needs_pooler=False)
@@ -242,77 +227,3 @@ def load_reranker(source) -> LoadedModel:
             f"has_trained_head={loaded.has_trained_head}."
         )
     return loaded
-
-
-def load_encoder(source, load_weights=True, needs_pooler=True):
-    """Loads an encoder without its head.
-
-    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
-    ALBERT, GPT-2 and Qwen 3 are read field by field of their `config.json`.
-    The encoder computes the same as in transformers, or an error names the
-    unsupported field.
-
-    Args:
-        source: string or path, as in `load_model`, but not a `.keras` file.
-        load_weights: bool. `False` to load only the sizes, which is fast.
-            Defaults to `True`.
-        needs_pooler: bool. Whether to warn if a Hugging Face checkpoint has no
-            pooler, so that the encoder's is random. Defaults to `True`.
-
-    Returns:
-        Tuple of a backbone from a family in
-        `kdkit.models.families.ALL_FAMILIES`, and its tokenizer.
-
-    Raises:
-        UsageError: (a `ValueError`) if a directory contains no model, or a
-            checkpoint needs something that keras-hub's models do not compute.
-    """
-    place = find(source)
-    tokenizer = load_tokenizer(place)
-    if place.is_checkpoint:
-        backbone = load_backbone(place, tokenizer, load_weights, needs_pooler)
-    else:
-        backbone = keras_hub.models.Backbone.from_preset(
-            place.preset, load_weights=load_weights
-        )
-        backbone = with_settings(backbone, place.card)
-    size = family_of(backbone).size(backbone, "vocabulary_size")
-    if tokenizer.vocabulary_size() > size:
-        raise UsageError(
-            f"The tokenizer in {place.source} has "
-            f"{tokenizer.vocabulary_size()} tokens, but the model has {size} "
-            "embeddings."
-        )
-    return backbone, tokenizer
-
-
-def _load_whole(place, *kinds, task=""):
-    """Loads a model as it was saved, `None` for a model of another kind."""
-    is_saved = place.kind in kinds and not place.is_checkpoint
-    if place.file is None and not is_saved and not task:
-        return None
-    tokenizer, preprocessor = load_saved_tokenizer(place.folder), None
-    if place.file is not None:
-        model = keras.models.load_model(place.file, compile=False)
-        preprocessor = getattr(model, "preprocessor", None)
-        if preprocessor is not None:
-            tokenizer = None  # that of the folder may be another model's
-    elif task or place.task:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", OPTIMIZER)
-            cls = getattr(keras_hub.models, task or place.task)
-            model = cls.from_preset(place.preset)
-        preprocessor, model.preprocessor = model.preprocessor, None
-        model = with_settings(model, place.card)
-    else:
-        model, tokenizer = load_encoder(place)
-        if place.has_head:
-            file = place.path / HEAD_FILE
-            model = join(model, keras.models.load_model(file, compile=False))
-    if tokenizer is None and preprocessor is not None:
-        tokenizer = as_tokenizer(preprocessor.tokenizer)
-    length = place.card.get(LENGTH) or preprocessor_length(preprocessor)
-    languages = tuple(place.card.get(LANGUAGES, (None, None)))
-    return LoadedModel(
-        model, tokenizer, languages=languages, sequence_length=length
-    )

@@ -8,6 +8,7 @@ from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.io.reading import read_json
 from kdkit.late import keras_hub
+from kdkit.models.conventions import COSINE, SETTINGS, Conventions
 
 KAGGLE, HUGGING_FACE = "kaggle://", "hf://"  # where models are uploaded
 MODEL_FILE = "model.keras"  # a whole model that keras-hub has no class for
@@ -16,8 +17,6 @@ LABELS_FILE = "labels.json"  # the names of the classes
 CARD = "kdkit.json"  # what keras-hub's files lack
 CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 MODULES = "modules.json"  # the parts of a sentence-transformers model
-# Its kind, prompts and similarity.
-SETTINGS = "config_sentence_transformers.json"
 # The settings of its transformer, named by the version that wrote them.
 TRANSFORMER_FILES = tuple(
     f"sentence_{kind}_config.json"
@@ -30,21 +29,18 @@ RUN_FILE = "metrics.jsonl"  # of a run, whose `config.json` is no model's
 # Kinds of models. The last ones are language models.
 CLASSIFIER, EMBEDDER, ENCODER = "classifier", "embedder", "encoder"
 LANGUAGE_MODELS = ("masked_lm", "decoder", "encoder_decoder")
-# By keras-hub's classes of models with a head.
-TASKS = {
-    "TextClassifier": CLASSIFIER,
+# By the end of the class with the head, in keras-hub and in transformers.
+TASK_CLASSIFIER = "TextClassifier"
+CHECKPOINT_CLASSIFIER = "ForSequenceClassification"
+KINDS = {
+    TASK_CLASSIFIER: CLASSIFIER,
+    CHECKPOINT_CLASSIFIER: CLASSIFIER,
     "TextEmbedder": EMBEDDER,
     "MaskedLM": "masked_lm",
-    "CausalLM": "decoder",
-    "Seq2SeqLM": "encoder_decoder",
-}
-# By the end of the class of a Hugging Face checkpoint.
-ARCHITECTURES = {
-    "ForSequenceClassification": CLASSIFIER,
-    "ForMaskedLM": "masked_lm",
     "ForPreTraining": "masked_lm",
+    "CausalLM": "decoder",
     "LMHeadModel": "decoder",
-    "ForCausalLM": "decoder",
+    "Seq2SeqLM": "encoder_decoder",
 }
 
 
@@ -138,10 +134,13 @@ class Place:
         return self.source
 
     @property
-    def task(self) -> str:
-        """keras-hub's class of the model with its head, one of `TASKS`."""
-        name = self.read("task.json").get("class_name", "")
-        return next(filter(name.endswith, TASKS), "")
+    def head_class(self) -> str:
+        """The end of the class of the model with its head, one of `KINDS`."""
+        saved = [self.read("task.json").get("class_name", "")]
+        for name in self.config.get("architectures") or saved:
+            for ending in filter(name.endswith, KINDS):
+                return ending
+        return ""
 
     @property
     def is_cross_encoder(self) -> bool:
@@ -160,8 +159,7 @@ class Place:
         if self.modules and not self.is_cross_encoder:
             return EMBEDDER
         head = CLASSIFIER if self.has_head else ENCODER
-        kind = self._checkpoint_kind or self.card.get("kind")
-        return kind or TASKS.get(self.task, head)
+        return KINDS.get(self.head_class) or self.card.get("kind", head)
 
     @property
     def has_head(self) -> bool:
@@ -176,7 +174,7 @@ class Place:
         """
         if any(one["type"].endswith(".Dense") for one in self.modules):
             return True
-        return self.card.get("kind") == EMBEDDER and not self.task
+        return self.card.get("kind") == EMBEDDER and not self.head_class
 
     @property
     def static_folder(self) -> pathlib.Path | None:
@@ -189,9 +187,9 @@ class Place:
     @property
     def num_classes(self) -> int | None:
         """The number of a classifier's logits, if it is in its files."""
-        if self.task == "TextClassifier":
+        if self.head_class == TASK_CLASSIFIER:
             return self.read("task.json")["config"]["num_classes"]
-        if self._checkpoint_kind != CLASSIFIER:
+        if self.head_class != CHECKPOINT_CLASSIFIER:
             return None
         return len(self.config.get("id2label") or range(2))  # the default
 
@@ -206,18 +204,20 @@ class Place:
         if labels:
             return tuple(labels["classes"])
         names = self.config.get("id2label")
-        if names is None or self._checkpoint_kind != CLASSIFIER:
+        if names is None or self.head_class != CHECKPOINT_CLASSIFIER:
             return None
         ordered = [names[key] for key in sorted(names, key=int)]
         return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
 
     @property
-    def _checkpoint_kind(self):
-        for name in self.config.get("architectures") or ():
-            for ending, kind in ARCHITECTURES.items():
-                if name.endswith(ending):
-                    return kind
-        return None
+    def conventions(self) -> Conventions:
+        """The prompts and the similarity of an embedder."""
+        found = self.settings
+        return Conventions(
+            found.get("prompts") or {},
+            found.get("default_prompt_name"),
+            found.get("similarity_fn_name") or COSINE,
+        )
 
 
 def find(source) -> Place:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import keras
 import keras_hub
 
-from kdkit.io.files import staged, write_text
+from kdkit.io.files import write_text
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.embedders import is_embedder, standalone_pooling
 from kdkit.models.families import family_of, find_backbone
@@ -29,7 +29,12 @@ from kdkit.models.places import (
     LABELS_FILE,
     MODEL_FILE,
 )
-from kdkit.models.tokenizer_kinds import as_tokenizer, to_keras_hub
+from kdkit.models.tokenizer_kinds import (
+    SAMPLES,
+    as_tokenizer,
+    count_differences,
+    to_keras_hub,
+)
 from kdkit.models.variants import as_keras_hub, extra_settings
 
 SLACK = 1 << 18  # bytes of configs
@@ -38,25 +43,6 @@ METADATA = "metadata.json"
 NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
 README = "README.md"
 COMPARED = 1000  # texts whose ids are compared with keras-hub's
-# Texts that tokenizers are known to treat differently.
-SAMPLES = (
-    "The film is slow -- very, very slow. I loved it!!!<br /><br />10/10 :)",
-    "It's $1.20, or 3.5 percent: https://example.org/a_b?c=1, me@example.org.",
-    "An amélie-like café scene, naïve but touching.",
-    "Not good\u00a0at\u00a0all.",
-    "Ein Mann läuft über die Straße.",
-    "Zwei Männer grüßen sich vor einem großen weißen Haus.",
-    "Un garçon et une fille jouent près de la forêt.",
-    "L'élève a très bien réussi à Noël.",
-    "El niño come una piña en São Paulo.",
-    "“Curly quotes” – and a dash… or two",
-    "It costs 5 € or £4, that is ½ of 10 ₣.",
-    "soft\u00adhyphen, zero\u200bwidth and a mark\ufeff",
-    "東京タワー is in 東京.",
-    "Привет, мир!",
-    "So funny 😂😂 👍🏽",
-    "e\u0301crit with a combining accent, ﬁnd with a ligature",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +107,7 @@ def save_model(
         path: string or path of the directory.
         texts: iterable of strings, such as a run's dev texts. For the first
             1,000, a README states how many get other token ids without kdkit.
-            Defaults to `None`: 20 difficult samples.
+            Defaults to `None`: a few difficult samples.
 
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
@@ -164,7 +150,7 @@ def save_model(
     if loaded.conventions != PLAIN:
         loaded.conventions.save(path)
     _save_readme(path, tokenizer, plain, settings, texts)
-    forget_process(path)
+    _forget_process(path)
 
 
 def _save_preset(part, plain, sequence_length, path):
@@ -216,33 +202,29 @@ def save_embedder(model, tokenizer, path, sequence_length, conventions=PLAIN):
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    loaded = LoadedModel(model, tokenizer, sequence_length=sequence_length)
-    save_model(dataclasses.replace(loaded, conventions=conventions), path)
+    loaded = LoadedModel(
+        model,
+        tokenizer,
+        sequence_length=sequence_length,
+        conventions=conventions,
+    )
+    save_model(loaded, path)
 
 
-def forget_process(path) -> None:
+def _forget_process(path):
     """Removes the traces of the saving process from a saved model.
 
     These are the time of saving, and the memory addresses by which Keras
     identifies objects that several layers share, such as the initializers of an
     LSTM. Equal models are then equal files, also for the teacher cache, which
     identifies its teacher by them.
-
-    Args:
-        path: string or path of a preset directory or of a `.keras` file that no
-            other process reads yet.
     """
-    path = pathlib.Path(path)
-    if path.is_dir():
-        files = [*path.glob("*.keras"), *path.glob(METADATA)]
-        for file in files:
-            forget_process(file)
-    elif path.suffix == ".json":
-        write_text(path, _without_process(path.read_text("utf-8")))
-    else:
-        with zipfile.ZipFile(path) as archive:
+    for file in path.glob(METADATA):
+        write_text(file, _without_process(file.read_text("utf-8")))
+    for file in path.glob("*.keras"):
+        with zipfile.ZipFile(file) as archive:
             contents = {name: archive.read(name) for name in archive.namelist()}
-        with staged(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        with zipfile.ZipFile(file, "w") as archive:
             for name, content in contents.items():
                 if name.endswith(".json"):
                     content = _without_process(content.decode("utf-8"))
@@ -288,10 +270,3 @@ def save_labels(head, file) -> None:
         }
     text = json.dumps(labels, ensure_ascii=False, indent=1)
     write_text(pathlib.Path(file), f"{text}\n")
-
-
-def count_differences(tokenizer, other, texts=SAMPLES) -> int:
-    """Counts the texts to which two tokenizers give other ids."""
-    texts = list(texts)
-    pairs = zip(tokenizer(texts), other(texts), strict=True)
-    return sum(list(one) != list(another) for one, another in pairs)

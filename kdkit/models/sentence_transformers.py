@@ -33,6 +33,7 @@ from kdkit.models.places import (
     Place,
     find,
 )
+from kdkit.models.presets import load_encoder
 from kdkit.models.static import (
     is_static_embedder,
     make_static_embedder,
@@ -94,7 +95,7 @@ class Module:
     config: dict
 
 
-def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
+def load_sentence_transformer(place: Place, pooling) -> tuple:
     """Loads an embedder from a sentence-transformers directory.
 
     Returns its model, its tokenizer and the length of texts, if known.

@@ -7,7 +7,6 @@ explains where ours differs.
 import dataclasses
 
 from kdkit.errors import UsageError, unknown
-from kdkit.models.families import ALL_FAMILIES
 
 # How an embedder makes one vector from the states of an encoder.
 POOLINGS = ("mean", "cls", "max")
@@ -194,25 +193,6 @@ PRESETS = {
         10_100_000,
     ),
 }
-
-
-def least_parameters(config: BertConfig | BilstmConfig) -> int:
-    """Returns how many parameters a model's tables and matrices have.
-
-    The model has a few more in biases and normalizations.
-
-    Args:
-        config: `BertConfig` or `BilstmConfig`.
-
-    >>> least_parameters(BertConfig(12, 768, 12, 3072))  # of 109,482,240
-    108768768
-    """
-    if isinstance(config, BilstmConfig):
-        width = config.embedding_dim
-        return config.vocabulary_size * width + config.units * (
-            8 * (width + config.units) + 2 * config.intermediate_dim
-        )
-    return ALL_FAMILIES[config.family].least_parameters(config)
 
 
 RULES = ("first", "spread")

@@ -5,6 +5,7 @@ files: a class such as `BertTokenizer` takes the vocabulary and some settings,
 without such a class `tokenizer.json` decides everything.
 """
 
+import inspect
 import json
 import pathlib
 
@@ -277,6 +278,21 @@ def load_tokenizer(source) -> Tokenizer:
         # The papers' uncased models strip accents, and the presets do not.
         made.strip_accents = made.lowercase
     return as_tokenizer(made)
+
+
+def read_preprocessor(preprocessor, tokenizer: Tokenizer | None) -> tuple:
+    """Returns the tokenizer, keras-hub's if there is no other, and a length.
+
+    The preprocessor truncates to that length; `None` if it is not known.
+    """
+    if preprocessor is None:
+        return tokenizer, None
+    if tokenizer is None:
+        tokenizer = as_tokenizer(preprocessor.tokenizer)
+    length = getattr(preprocessor, "sequence_length", None)
+    parameters = inspect.signature(type(preprocessor)).parameters
+    usual = getattr(parameters.get("sequence_length"), "default", None)
+    return tokenizer, None if length == usual else length
 
 
 def load_saved_tokenizer(directory) -> Tokenizer | None:

@@ -39,6 +39,25 @@ ALBERT_TOKENS = _by_role("[CLS]", "[SEP]", "<pad>", "[MASK]", "<unk>")
 ROBERTA_TOKENS = _by_role("<s>", "</s>", "<pad>", "<mask>", "<unk>")
 TEXT_END = _by_role("<|endoftext|>", "<|endoftext|>")
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")  # in XLM-RoBERTa
+# Texts that tokenizers are known to treat differently.
+SAMPLES = (
+    "The film is slow -- very, very slow. I loved it!!!<br /><br />10/10 :)",
+    "It's $1.20, or 3.5 percent: https://example.org/a_b?c=1, me@example.org.",
+    "An amélie-like café scene, naïve but touching.",
+    "Not good\u00a0at\u00a0all.",
+    "Ein Mann läuft über die Straße.",
+    "Zwei Männer grüßen sich vor einem großen weißen Haus.",
+    "Un garçon et une fille jouent près de la forêt.",
+    "L'élève a très bien réussi à Noël.",
+    "El niño come una piña en São Paulo.",
+    "“Curly quotes” – and a dash… or two",
+    "It costs 5 € or £4, that is ½ of 10 ₣.",
+    "soft\u00adhyphen, zero\u200bwidth and a mark\ufeff",
+    "東京タワー is in 東京.",
+    "Привет, мир!",
+    "So funny 😂😂 👍🏽",
+    "e\u0301crit with a combining accent, ﬁnd with a ligature",
+)
 
 
 def framed(rust, tokens, num_separators=1, second=1):
@@ -227,6 +246,13 @@ def require_same_ids(teacher, student) -> None:
             f"{teacher.vocabulary_size()} and {student.vocabulary_size()} "
             f"tokens, with another {', '.join(different)}."
         )
+
+
+def count_differences(tokenizer, other, texts=SAMPLES) -> int:
+    """Counts the texts to which two tokenizers give other ids."""
+    texts = list(texts)
+    pairs = zip(tokenizer(texts), other(texts), strict=True)
+    return sum(list(one) != list(another) for one, another in pairs)
 
 
 def to_keras_hub(tokenizer, family):

@@ -5,7 +5,6 @@ import logging
 
 from kdkit import data, models
 from kdkit.config.model import Bilstm
-from kdkit.doctor.data import given_texts
 from kdkit.errors import UsageError
 from kdkit.models import LoadedModel
 from kdkit.models.heads import copy_head
@@ -183,4 +182,4 @@ class TaskKind(Kind):
 
     def texts(self):
         """Returns texts on which a saved tokenizer is tried."""
-        return itertools.chain.from_iterable(given_texts(self._dev_examples()))
+        return itertools.chain.from_iterable(self._dev_examples().rows)

@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import pathlib
 
-from kdkit.doctor import Finding, Findings
+from kdkit.doctor import ruinous
 from kdkit.errors import UsageError
 from kdkit.models.architectures import architecture
 from kdkit.recipes import RECIPES
@@ -23,7 +23,6 @@ from kdkit.runs.events import (
     StageFinished,
     Unlabeled,
 )
-from kdkit.settings import from_dict
 from kdkit.training.source import Source
 from kdkit.training.tasks import Evaluator
 
@@ -146,18 +145,11 @@ def format_metrics(metrics) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
-def logged_findings(run: Run) -> Findings | None:
-    """Returns the findings in a run's log, or `None` if it has none."""
-    for event in run.events(Doctor):
-        return Findings(from_dict(Finding, one) for one in event.findings)
-    return None
-
-
-def log_findings(run, findings: Findings | None) -> None:
-    """Logs a `Doctor` event with all findings, unless `findings` is `None`."""
-    if findings is not None:
-        rows = tuple(dataclasses.asdict(one) for one in findings)
-        run.log_once(Doctor(findings=rows, forced=bool(findings.ruinous)))
+def log_findings(run: Run, findings: list) -> None:
+    """Logs the doctor's findings, if it ran now."""
+    if findings:
+        rows = tuple(map(dataclasses.asdict, findings))
+        run.log(Doctor(findings=rows, forced=bool(ruinous(findings))))
 
 
 def named_teachers(teachers: list) -> list[tuple]:

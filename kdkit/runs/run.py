@@ -11,10 +11,10 @@ import pathlib
 
 from kdkit.augmentation.run import prepare_copies
 from kdkit.config.runs import AnyRun
-from kdkit.doctor.examination import examine_before, examine_first
+from kdkit.doctor import examine, require_sound
 from kdkit.runs.build import build, resolved
 from kdkit.runs.directory import Run, open_run, with_values
-from kdkit.runs.events import Inputs, TeacherCache
+from kdkit.runs.events import Doctor, Inputs, TeacherCache
 from kdkit.runs.inputs import (
     input_digests,
     is_complete,
@@ -27,7 +27,6 @@ from kdkit.runs.log import (
     log_model,
     log_rows,
     log_start,
-    logged_findings,
     named_teachers,
 )
 from kdkit.runs.provenance import provenance
@@ -42,7 +41,6 @@ def run(
     run_dir,
     force: bool = False,
     needs_models: bool = True,
-    findings=None,
 ) -> Run:
     """Makes the runs before a run, then trains, measures and saves its models.
 
@@ -59,8 +57,6 @@ def run(
             to `False`.
         needs_models: bool. Whether a complete run whose model was removed
             trains again. Defaults to `True`.
-        findings: `kdkit.doctor.Findings` of earlier checks, or `None` to check
-            the run here. Defaults to `None`.
 
     Returns:
         The `Run`.
@@ -79,21 +75,18 @@ def run(
             directory.write_config(config, {})  # models may have moved
             return directory
         made = directory.made_arms  # their models exist, others were removed
-        findings = findings or logged_findings(directory)
-        checks = not directory.is_read_only  # otherwise another process does
-        if checks and findings is None:
-            findings = examine_before(config, folder, force)
         if config.steps:
             directory.write_config(config, provenance())
-            log_findings(directory, findings)
-        checked = findings if config.kind == "text" else None
-        places = make_steps(config, folder, devices, force, checked)
+        places = make_steps(config, folder, devices, force)
 
         log_start(config)
         given = with_places(config, places)
         kind = build(given, folder, devices)
-        if checks and findings is None:
-            findings = examine_first(kind, force)
+        findings = []
+        # In a run of several processes, the one that writes examines it.
+        if not (directory.is_read_only or any(directory.events(Doctor))):
+            findings = examine(kind)
+            require_sound(findings, force)
         inputs = input_digests(config)
         require_same_inputs(directory, inputs, devices)
         config = _with_resolved(config, resolved(given, kind.config))
@@ -123,7 +116,7 @@ def run(
         return directory
 
 
-def make_steps(config, folder, devices, force, findings) -> dict:
+def make_steps(config, folder, devices, force) -> dict:
     """Makes the runs before a run, unless they are complete.
 
     Returns:
@@ -138,7 +131,7 @@ def make_steps(config, folder, devices, force, findings) -> dict:
             with devices.chief_first():
                 prepare_copies(step, place)
         else:
-            run(step, place, force, findings=findings)
+            run(step, place, force)
     if config.steps:
         _log.info(f"Step {count} of {count}: {config.recipe}, in {folder}.")
     return places

@@ -5,10 +5,7 @@ import tempfile
 
 from kdkit.augmentation.run import prepare_copies
 from kdkit.config.runs import AnyRun, TaskConfig
-from kdkit.doctor.diagnosis import diagnose
-from kdkit.doctor.findings import NOTE, Finding, Findings
-from kdkit.doctor.resources import examine_memory
-from kdkit.doctor.text_examination import TEXTS, examine_text
+from kdkit.doctor import OK, Finding, examine
 from kdkit.runs.build import build
 from kdkit.runs.directory import is_finished
 from kdkit.runs.steps import place_of_step, with_places
@@ -55,7 +52,7 @@ def fill_cache(
         return caches
 
 
-def examined(config: AnyRun, run_dir) -> Findings:
+def examined(config: AnyRun, run_dir) -> list[Finding]:
     """Returns the doctor's findings about a run, without training or writing.
 
     If a step before the run is not made yet, the step is examined.
@@ -64,19 +61,14 @@ def examined(config: AnyRun, run_dir) -> Findings:
         config: a run's config.
         run_dir: string or path. Where the run is or would be.
     """
-    folder, findings, places = pathlib.Path(run_dir), Findings(), {}
-    findings.add(examine_memory(config.student))
-    if findings.ruinous:  # it is not built
-        return findings
-    if config.kind == "text" and config.steps:
-        examine_text(config, folder, TEXTS, findings)
-        return findings
+    folder, places = pathlib.Path(run_dir), {}
     for name, step in config.steps.items():
         places[name] = place_of_step(config, name, folder)
         if step.kind != "augmentation" and not is_finished(places[name]):
             step = with_places(step, places)
             later = f"The rest is checked after step {name}."
-            findings.extend(examined(step, places[name]))
-            findings.add(Finding("steps", NOTE, later))
-            return findings
-    return diagnose(build(with_places(config, places), folder))
+            return [
+                *examined(step, places[name]),
+                Finding("steps", OK, later),
+            ]
+    return examine(build(with_places(config, places), folder))

@@ -290,11 +290,7 @@ class Polyphones(Tagging):
     title: ClassVar[str] = "polyphones"
 
     def collapse(self, targets, logits):
-        """Returns `None`: a random model is right in half of the candidates.
-
-        `kdkit.doctor.teacher_accuracy` compares with each character's usual
-        reading, for which it needs the training data.
-        """
+        """Returns `None`: a random model is right in half of the candidates."""
         return
 
     def _metric_inputs(self, rows):

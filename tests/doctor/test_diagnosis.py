@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import types
 
 import keras
 import pytest
@@ -12,10 +11,10 @@ from kit.tasks import VOCABULARY, write_encoder
 from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
 from kdkit import models
-from kdkit.config.data import Augmented, Cache, Corpus, Unlabeled
+from kdkit.config.data import Corpus
 from kdkit.config.model import Checkpoint, Layers
 from kdkit.config.runs import TextConfig
-from kdkit.doctor import NOTE, OK, RUINS, WARNING
+from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.recipes import Stage
 from kdkit.runs.run import run
 
@@ -23,14 +22,11 @@ from kdkit.runs.run import run
 def test_what_is_right_is_said_in_numbers(settings, diagnose):
     found = diagnose(settings)
     assert found.checks(RUINS) == found.checks(WARNING) == set()
-    assert found.checks(OK) >= {
-        "data", "teacher accuracy", "teacher logits", "label order",
-        "label order of train", "teacher at rest", "teacher frozen",
-        "student weights", "vocabulary", "layers", "student size",
-        "rows kept apart", "class balance", "lengths", "memory", "disk",
-        "unknown words",
+    assert found.checks(OK) == {
+        "teacher accuracy", "teacher logits", "label order", "rows kept apart",
+        "unknown words", "truncated examples", "updates", "memory",
     }  # fmt: skip
-    accuracy = f"Of {ROWS['dev']} answers 100.0 % are right"
+    accuracy = f"on dev: accuracy 100.0 % of {ROWS['dev']} answers"
     assert accuracy in found["teacher accuracy"].found
     apart = "0 of 120 in dev, 0 of 20 in test"
     assert apart in found["rows kept apart"].found
@@ -46,9 +42,7 @@ def test_few_updates_of_random_weights_are_a_warning(
     assert found.checks(WARNING) == {"updates"}
     updates = 2 * ROWS["train"] // 8
     way = updates / 2 * (5e-5 + 5e-5 / 2)  # constant, and falling to 0
-    said = found["updates"]
-    assert f"{updates} updates move each by {way:.2g}" in said.found
-    assert f"about {updates * 0.05 / way:.0f} updates" in said.advice
+    assert f"the updates move each by {way:.2g}" in found["updates"].found
     # The teacher's layers come with its head; those of others with a new one.
     (teacher,) = settings.teacher
     for source, checks in (("teacher", set()), (teacher, {"updates"})):
@@ -66,7 +60,7 @@ def wrong_order(table):
 def dev_in_train(table):
     rows, labels = table.rows("train")
     more, more_labels = table.rows("dev")
-    more = [f"{row} ." for row in more[:30]]
+    more = [row.upper() for row in more[:30]]
     table.write("train", rows + more, labels + more_labels[:30])
 
 
@@ -78,8 +72,7 @@ def foreign_words(table):
 
 def quoted_twice(table):
     rows, labels = table.rows("train")
-    rows = [f'"{row}"' for row in 2 * rows]
-    table.write("train", rows, labels + [1 - one for one in labels])
+    table.write("train", [f'"{row}"' for row in rows], labels)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +82,9 @@ def quoted_twice(table):
             wrong_order,
             RUINS,
             {
-                "label order": "0.0 % of 120 rows are right as it is, 100.0 % "
-                "in another order: the teacher's class 0 is this data's "
-                "'positive'",
-                "label order of train": "another order",
+                "label order": "0.0 % of 120 answers are right as it is, "
+                "100.0 % in another order: the teacher's class 0 is this "
+                "data's 'positive'",
             },
         ),
         (dev_in_train, RUINS, {"rows kept apart": "30 of 120 in dev"}),
@@ -104,10 +96,7 @@ def quoted_twice(table):
         (
             quoted_twice,
             WARNING,
-            {
-                "repeated rows": "same text elsewhere: 40 of 80 in train",
-                "texts": 'within "…" in 80 of 80 rows',
-            },
+            {"quoted cells": "A CSV writer quoted 40 of 40 texts of train"},
         ),
     ],
 )
@@ -117,28 +106,6 @@ def test_rows_with_a_problem(spoil, outcome, said, table, changed, diagnose):
     assert found.checks(outcome) >= set(said)
     for check, words in said.items():
         assert words in found[check].found
-
-
-def test_rows_of_dev_in_text_that_is_trained_on(
-    table, settings, changed, diagnose, tmp_path
-):
-    file = tmp_path / "text.txt"
-    dev, _ = table.rows("dev")
-    file.write_text("\n".join([*dev[:4], "ab cd ef"]))
-    unlabeled = Unlabeled(files=(str(file),))
-    found = diagnose(changed(unlabeled=unlabeled))
-    assert found.checks(WARNING) == {"unlabelled rows"}
-    assert "4 of 5" in found["unlabelled rows"].found
-    file.write_text("\n".join(dev))
-    files = (str(file),)
-    corpus = Corpus(files=files, held_out=files, sequence_length=LENGTH)
-    stages = (
-        Stage("any", 1, 1e-3, data="corpus", hard_label_weight=1.0),
-        *settings.stages,
-    )
-    found = diagnose(changed(corpus=corpus, stages=stages))
-    rows = "120 texts: 120 of 120 rows in dev, 0 of 20 rows in test"
-    assert rows in found["rows in the corpus"].found
 
 
 def test_a_step_that_is_not_made_is_examined_first(
@@ -155,39 +122,8 @@ def test_a_step_that_is_not_made_is_examined_first(
     )
     student = Checkpoint(checkpoint="run:general")
     found = diagnose(changed(student=student, steps={"general": step}))
-    assert found.checks(NOTE) == {"steps"}
+    assert found.checks(OK) >= {"rows kept apart", "steps"}
     assert "after step general" in found["steps"].found
-
-
-@pytest.mark.parametrize(
-    ("copy", "ruined"),
-    [("{} wx", set()), ("une autre phrase", {"augmented copies"})],
-)
-def test_augmented_copies_of_other_data(
-    copy, ruined, table, changed, diagnose, tmp_path
-):
-    rows, _ = table.rows("train")
-    file = tmp_path / "copies.tsv"
-    file.write_text(
-        "source_row\tsentence\n"
-        + "".join(f"{n}\t{copy.format(row)}\n" for n, row in enumerate(rows))
-    )
-    found = diagnose(changed(augmented=Augmented(file=str(file))))
-    assert found.checks(RUINS) == ruined
-
-
-def test_a_cache_needs_space_on_its_disk(
-    changed, diagnose, tmp_path, monkeypatch
-):
-    settings = changed(cache=Cache(directory=str(tmp_path / "cache")))
-    assert diagnose(settings)["disk of the cache"].outcome == OK
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda place: types.SimpleNamespace(free=1000)
-    )
-    finding = diagnose(settings)["disk of the cache"]
-    assert finding.outcome == RUINS
-    assert "--cache-precision bf16 needs half" in finding.advice
-    assert not (tmp_path / "cache").exists()
 
 
 def with_other_names(changed, place):
@@ -238,21 +174,6 @@ def test_what_a_run_refuses_the_doctor_refuses(
         diagnose(change(changed, tmp_path / "model"))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"student.hidden_dim": 100_000_000},
-        {"student.max_sequence_length": 10_000_000_000},
-    ],
-)
-def test_a_student_that_no_machine_holds_is_not_built(
-    change, changed, diagnose
-):
-    found = diagnose(changed(change))
-    assert found.checks(RUINS) == {"memory"}
-    assert "this machine has" in found["memory"].found
-
-
 def test_the_verb_prints_a_table_and_says_no_by_its_status(
     config, tmp_path, monkeypatch
 ):
@@ -261,8 +182,7 @@ def test_the_verb_prints_a_table_and_says_no_by_its_status(
     right = command(words)
     assert right.status == 0
     told = " ".join(right.out.split())
-    for words_in_it in ("student size ok", "prediction layer 5 ×"):
-        assert words_in_it in told
+    assert "updates ok" in told
     assert "ruins" not in told
     wrong = command([*words, "--set", "student.max_sequence_length=8"])
     assert wrong.status == 2

@@ -18,7 +18,7 @@ from kit.helpers import ROOT, read_events
 from kit.runs import RUNS, STEPS
 
 TIMES = ("time", "seconds", "date_saved", "own_digest")
-OF_THE_MOMENT = ("memory", "disk", "disk of the cache")  # of the doctor
+OF_THE_MOMENT = ("memory",)  # of the doctor
 SECONDS = 900
 SAVING = ("--set", "training.checkpoint_minutes=0")
 EAGER = (

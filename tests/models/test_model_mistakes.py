@@ -10,7 +10,6 @@ from kit import encoders
 from kit.helpers import bert, save_classifier
 
 from kdkit import data, models
-from kdkit.models.conventions import conventions_of
 from kdkit.models.embedders import principal_components
 from kdkit.models.sizes import choose_blocks
 from kdkit.models.students import student_config
@@ -113,8 +112,8 @@ def config(sizes=SIZES, **changes):
 
 
 def conventions(**settings):
-    return lambda place: conventions_of(
-        models.find(written(place, CONVENTIONS, settings))
+    return lambda place: (
+        models.find(written(place, CONVENTIONS, settings)).conventions
     )
 
 

@@ -17,9 +17,9 @@ def test_steps_are_made_in_order_from_the_steps_before_them(
     monkeypatch.setattr(
         module,
         "run",
-        lambda config, place, force, findings: made.append((place, config)),
+        lambda config, place, force: made.append((place, config)),
     )
-    places = module.make_steps(CHAIN, tmp_path, ONE_DEVICE, False, None)
+    places = module.make_steps(CHAIN, tmp_path, ONE_DEVICE, False)
     pretrained, teacher, general = (
         tmp_path / f"{name}_run"
         for name in ("pretrained", "teacher", "general")

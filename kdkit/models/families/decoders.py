@@ -129,8 +129,6 @@ class Llama3(Family):
         "<|end_of_text|>",
     )
     withheld_taps = WITHHELD_TAPS
-    num_tables = 2
-    is_gated = True
 
     def config(self, backbone):
         if backbone.tie_word_embeddings:
@@ -176,7 +174,6 @@ class Qwen3(Llama3):
     special_tokens = ("<|endoftext|>", "<|im_end|>")
     # The epsilon of queries and keys, which is no argument of keras-hub's.
     block_settings = BlockSettings("silu", 1e-5)
-    num_tables = 1
     checkpoints = CheckpointFormat(
         model_type="qwen3",
         prefix="model",

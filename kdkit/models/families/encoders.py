@@ -160,7 +160,6 @@ class Albert(Family):
     size_names = {"num_key_value_heads": None}
     block_settings = BlockSettings("gelu_new", 1e-12)
     head_settings = BlockSettings("gelu_new", 1e-5)
-    shares_block = True
     checkpoints = CheckpointFormat(
         model_type="albert",
         prefix="albert",

@@ -88,12 +88,6 @@ class Family:
             vocabulary that is trained for the family, the end of a text last.
             Empty if none is trained.
         withheld_taps: tuple of strings. Taps per layer that the family lacks.
-        num_tables: int. 2 if the output weights are not the token embeddings.
-            Defaults to `1`.
-        shares_block: bool. Whether all blocks have the same weights. Defaults
-            to `False`.
-        is_gated: bool. Whether feed-forward layers have a gate. Defaults to
-            `False`.
     """
 
     name: str
@@ -116,9 +110,6 @@ class Family:
     num_separators: int = 1
     special_tokens: tuple[str, ...] = ()
     withheld_taps: tuple[str, ...] = ()
-    num_tables: int = 1
-    shares_block: bool = False
-    is_gated: bool = False
 
     @property
     def is_decoder(self) -> bool:
@@ -168,23 +159,6 @@ class Family:
     def blocks(self, backbone) -> tuple:
         """Returns the transformer blocks in the order of their calls."""
         return tuple(backbone.transformer_layers)
-
-    def least_parameters(self, sizes) -> int:
-        """Returns how many parameters the tables and matrices have.
-
-        Args:
-            sizes: `kdkit.models.BertConfig`.
-        """
-        width, heads = sizes.hidden_dim, sizes.num_heads
-        groups = width * (sizes.num_key_value_heads or heads) // heads
-        matrices = 3 if self.is_gated else 2
-        block = 2 * width * (width + groups)
-        block += matrices * width * sizes.intermediate_dim
-        rows = self.num_tables * sizes.vocabulary_size
-        if self.has_positions:
-            rows += sizes.max_sequence_length
-        table = rows * (sizes.embedding_dim or width)
-        return table + block * (1 if self.shares_block else sizes.num_layers)
 
     def num_positions(self, backbone) -> int | None:
         """Returns a backbone's maximum input length, `None` for no limit."""
