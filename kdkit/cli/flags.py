@@ -193,7 +193,7 @@ def asked(
         given, found, mistakes = _parsed(parser, words, about)
     missing = [name for name in needs if getattr(found, name) is None]
     mistakes += [f"Missing: {flag_name(one)}." for one in missing]
-    named = given.pop("recipe", SOURCES.get(about))
+    named = given.get("recipe", SOURCES.get(about))
     return Asked(source or named, merged(tree, given), found, mistakes)
 
 

@@ -91,7 +91,7 @@ def few_updates(
         found,
         "Such a student seldom learns more than the most frequent class. It "
         f"needs about {needed} updates at these rates: set more epochs, a "
-        "larger learning rate (such as --set stages.0.learning_rate=3e-4), or "
+        "larger learning rate (such as stages.NAME.learning_rate=3e-4), or "
         "start it from a checkpoint (--student, --general).",
     )
 
