@@ -4,7 +4,7 @@ import re
 import shlex
 
 import numpy as np
-from kit.adapter import command, resolved
+from kit.adapter import command, recorded_configs, resolved
 from kit.helpers import document, python_blocks
 
 import kdkit
@@ -17,7 +17,8 @@ def objectives(*assignments):
     """The objectives of TinyBERT's stages with these settings."""
     words = [word for one in assignments for word in ("--set", one)]
     words = ["distill", "tinybert", "--smoke", *words, "--run-dir", "runs/x"]
-    return [stage["objectives"] for stage in resolved(words)["stages"]]
+    stages = resolved(words)["stages"].values()
+    return [list(stage["objectives"].values()) for stage in stages]
 
 
 def block_with(page, word):
@@ -50,7 +51,7 @@ def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     names = {}
     exec(block_with("own_data", "from_table("), names)
     assert capsys.readouterr().out == "reviews ('bad', 'good') 4\n"
-    assert names["data"].table.train == str(table)
+    assert names["task"].table.train == str(table)
     (text,) = re.findall(r"```toml\n(.*?)```", document("own_data"), re.S)
     rows = [f"text {n},{kind}" for n in range(9) for kind in LABELS]
     for name in ("complaints.csv", "complaints_dev.csv"):
@@ -59,6 +60,28 @@ def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     task = get_task("complaints.toml")
     assert task.class_names == LABELS
     assert task.primary_metric == "macro_f1"
+
+
+def test_a_chain_is_the_same_runs_in_a_file_and_in_python(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"text {n},{('bad', 'good')[n % 2]}" for n in range(30)]
+    table = "\n".join(["review,sentiment", *rows])
+    (tmp_path / "reviews.csv").write_text(table)
+    page = document("chains")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    (tmp_path / "chain.toml").write_text(text)
+    commands = re.findall(r"^kdkit (distill chain.*)$", page, re.M)
+    by_file = [resolved(shlex.split(words)) for words in commands]
+    with recorded_configs() as configs:
+        exec(block_with("chains", "for recipe"), {})
+        kdkit.distill(None, recipe="chain.toml", run_dir="runs/tinybert")
+        exec(block_with("chains", "kdkit.run("), {})
+    tinybert, pkd, again, chain = configs
+    assert [tinybert, pkd] == by_file
+    assert again == tinybert
+    assert list(chain["steps"]) == ["teacher"]
 
 
 def test_layer_map_of_ones_own_is_an_objective_and_a_setting():
