@@ -1,8 +1,8 @@
 """A run's config from layers of dicts: a recipe, a file, then what is given.
 
 Each layer overrides the one before, field by field; the result is validated
-once. What is given may have short names beside fields: `epochs`, `batch_size`
-and `learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
+once. What is given may also have short names: `epochs`, `batch_size` and
+`learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
 makes before it: `encoder`, `general`, `augment_model`, `decoder`.
 """
 
@@ -27,7 +27,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.tinybert import copies_for
 from kdkit.settings import in_words, merged
 
-# Of config.json, beside the fields and what was resolved.
+# In config.json, next to the fields.
 NOTED = ("provenance", "replicas", "requested")
 LAYERS = {
     "task": task_layer,
