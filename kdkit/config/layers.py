@@ -139,7 +139,7 @@ def read_config(place) -> dict:
     path = pathlib.Path(place)
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
-        raise unknown("recipe", str(place), RECIPES)
+        raise unknown("recipe or file", str(place), RECIPES)
     load = tomllib.loads if path.suffix == ".toml" else json.loads
     return load(path.read_text("utf-8"))
 

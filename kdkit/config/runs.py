@@ -212,7 +212,10 @@ class TextConfig(Run):
     @model_validator(mode="after")
     def _learns_from_what_is_there(self):
         if bool(self.objectives) != bool(self.teacher):
-            raise ValueError("objectives and a teacher go together")
+            raise ValueError(
+                "objectives and a teacher go together; that of general "
+                "distillation is named as pretrained"
+            )
         if self.cache and self.corpus.kind == "sentences":
             raise ValueError("hidden spans differ in each epoch: no cache")
         is_known = self.teacher or not self.has_random_weights

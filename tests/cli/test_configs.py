@@ -439,7 +439,7 @@ def test_tables_are_completed_from_the_files(folder):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("distill nothing", "recipe 'nothing'. Expected one of: "),
+        ("distill nothing", "file 'nothing'. Expected one of: "),
         ("distill", "Missing: RECIPE or FILE"),
         ("distill pkd", "data.task: Field required"),
         ("distill pkd --task sst2", "there is no teacher"),
