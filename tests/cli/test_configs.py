@@ -452,7 +452,7 @@ def test_tables_are_completed_from_the_files(folder):
         ("distill pkd vanilla_kd --smoke", "Unexpected: vanilla_kd"),
         ("distill pkd --smoke --cache-precision a", "'fp32', 'bf16' or 'int8'"),
         ("distill lightpaff --model t5", "family 't5'"),
-        ("distill pkd --config nothing.json", "recipe 'nothing.json'"),
+        ("distill pkd --config nothing.json", "file 'nothing.json'"),
         (
             "distill tinybert --smoke --epochs 3",
             "stages.prediction_layer.epochs",
