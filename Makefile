@@ -53,7 +53,9 @@ guides: $(VENV)/.guides  ## run the guides, or GUIDES="NAME ...", for docs/guide
 	    jupytext --to ipynb --set-kernel python3 --output - $(CURDIR)/examples/$$name.py | \
 	    jupyter nbconvert --stdin --to notebook --execute --CoalesceStreamsPreprocessor.enabled=True \
 	    --NotebookExporter.preprocessors=nbconvert.preprocessors.CoalesceStreamsPreprocessor \
+	    --ExecutePreprocessor.record_timing=False \
 	    --ExecutePreprocessor.extra_arguments=--IPKernelApp.capture_fd_output=False \
+	    --ExecutePreprocessor.extra_arguments="--IPKernelApp.exec_lines=import tensorflow; tensorflow.get_logger().setLevel('ERROR')" \
 	    --output-dir $(CURDIR)/docs/guides --output $$name || exit 1; done
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache

@@ -86,7 +86,7 @@ def run(words):
         found = _run_on_text(first, arms, options, is_written=family == "mass")
     else:
         load_tensorflow()
-        # All configs first, so that every mistake is told before the first run.
+        # All configs first, so that mistakes are found before a run.
         arms = _arms(ablation, configs)
         about, of_paper = {"task": first.data.task}, first.data.task
         found = _run_on_task(first, arms, options)

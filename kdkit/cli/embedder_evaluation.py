@@ -219,9 +219,9 @@ def _validate(options):
     reject_given(options, FOREIGN, "for embedders")
     if options.bitext is not None:
         others = (*RETRIEVAL, *FOR_TASKS)
-        reject_given(options, others, "beside --bitext")
+        reject_given(options, others, "with --bitext")
     if options.queries is not None:
-        reject_given(options, FOR_TASKS, "beside --queries")
+        reject_given(options, FOR_TASKS, "with --queries")
 
 
 def _require_dimensions(options, width):

@@ -26,15 +26,15 @@ KINDS = {
 }
 # Names that are no fields, and fields without a docstring.
 HELP = {
-    "epochs": "Epochs of the only stage. Of several: stages.NAME.epochs=N.",
+    "epochs": "Epochs of the only stage. With several: stages.NAME.epochs=N.",
     "batch_size": "Examples for each update of the only stage.",
     "learning_rate": "The highest learning rate of the only stage.",
     "encoder": "Fine-tune the teacher in this run first, from this encoder.",
-    "general": "The run of general distillation. With --corpus it is made.",
+    "general": "A general distillation. For encoders, --corpus makes it.",
     "augment_model": "Make the file of --augment with this language model.",
-    "augment_vectors": "And with these word vectors.",
+    "augment_vectors": "Word vectors for --augment-model, such as GloVe's.",
     "only_stages": "Only these stages of the recipe.",
-    "quantize": "Then train with the rounding of a file of this precision.",
+    "quantize": "Add a stage with a file's rounding: static_int8 or int4.",
     "stage": "The stage of the recipe to run.",
     "general_text.files": "The text of the first steps.",
     "general_text.column": "The column with that text, for tables.",
@@ -134,7 +134,7 @@ class Asked:
     mistakes: list[str]
 
     def config(self, make=None):
-        """Returns the config; all mistakes are told together.
+        """Returns the config, or raises all mistakes together.
 
         Args:
             make: function from the fields to the config. Optional. Defaults to
@@ -193,7 +193,7 @@ def asked(
         given, found, mistakes = _parsed(parser, words, about)
     missing = [name for name in needs if getattr(found, name) is None]
     mistakes += [f"Missing: {flag_name(one)}." for one in missing]
-    named = given.pop("recipe", SOURCES.get(about))
+    named = given.get("recipe", SOURCES.get(about))
     return Asked(source or named, merged(tree, given), found, mistakes)
 
 

@@ -106,7 +106,7 @@ def main(arguments=None) -> int:
 
 
 def status_of(error: Exception) -> int | None:
-    """Returns the status of an error that is told in one line, or `None`."""
+    """Returns the status of an error that is one line, or `None`."""
     if isinstance(error, UsageError):
         return MISTAKE
     if isinstance(error, RunError) or disk_problem(error):

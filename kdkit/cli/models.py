@@ -220,7 +220,7 @@ def _measured_tables(place, options):
         }
         table = dataclasses.replace(of_run, **files)
         return tasks.task_of_table(table, place.task_data.task)
-    reject_given(options, ("task",), "beside a table of your own")
+    reject_given(options, ("task",), "with a table of your own")
     require(options, *COLUMNS)
     return tasks.from_table(**named, teacher=place.path)
 

@@ -98,7 +98,7 @@ def run(words):
         require_comparable(config, over)
         return with_values(config, fixed), over
 
-    for step in steps:  # first, so that every mistake is told before a run
+    for step in steps:  # first, so that every mistake is found before a run
         config, axes = resolved(step, {})
         if options.curves and len(axes) > 1:
             raise UsageError("--curves draws one field.")
@@ -156,7 +156,7 @@ def _is_on_text(words) -> bool:
 def _steps(source, over, options):
     if options.paper:
         if over:
-            raise UsageError("--over is not read beside --paper.")
+            raise UsageError("--over is not read with --paper.")
         return get_search(source)
     if not over:
         raise UsageError("Missing: --over.")

@@ -49,7 +49,7 @@ class TaskData(Batches):
     task: str
     """A task of kdkit list, or a TOML file that describes your own."""
     data_dir: InputFile | None = None
-    """The folder with SST-2/, MRPC/; null for TensorFlow Datasets."""
+    """The folder with SST-2/, MRPC/. Defaults to TensorFlow Datasets."""
     table: data.LabeledTable | None = None
     """Your own table, in place of a task with a name."""
     dev_split: DevSplit = "dev"
@@ -104,7 +104,7 @@ class Augmented(Strict):
     """Augmented examples, with the labels of their sources."""
 
     file: NewFile
-    """A file of kdkit augment, or the step augmented makes it."""
+    """A file of kdkit augment; the step augmented makes a missing one."""
     copies_per_epoch: Count | None = None
     """So many copies of each example in an epoch; null for all."""
 
@@ -115,7 +115,7 @@ class Lines(Strict):
     files: InputFiles
     """Files with one text a line, or tables; empty for generated text."""
     held_out: InputFiles = ()
-    """Files to measure on; none to hold out texts of files."""
+    """Files to measure on. Without them, some of the texts are held out."""
     held_out_every: Every = 100
     """Without held_out, one in so many texts is held out, the first one too."""
     max_texts: Count | None = None
@@ -296,7 +296,7 @@ class Translations(EmbedderData):
 
     kind: Literal["translations"] = "translations"
     held_out: InputFiles = ()
-    """Files of the same languages to measure on; none to hold out lines."""
+    """Files of these languages to measure on, in place of lines held out."""
     max_texts: Count | None = None
     """Use only so many first lines."""
     tokenizer: ModelPath | Count | None = None
@@ -339,7 +339,7 @@ class Candidates(EmbedderData):
 
     kind: Literal["candidates"] = "candidates"
     held_out: InputFiles = ()
-    """Queries to measure on; none to hold out queries of files."""
+    """Queries to measure on, in place of queries held out."""
     held_out_every: Every = 20
     """Without held_out, one in so many queries is held out."""
     num_candidates: Every | None = None
@@ -370,5 +370,6 @@ class Cache(Strict):
     """The cache of the teachers' outputs."""
 
     directory: str = "teacher_cache"
-    """The folder, which any runs may share; relative ones are in the run."""
+    """The folder, which many runs may share. Defaults to one in the run."""
     precision: Literal["fp32", "bf16", "int8"] = "fp32"
+    """The precision of cached outputs: fp32, bf16 or int8."""

@@ -1,8 +1,8 @@
 """A run's config from layers of dicts: a recipe, a file, then what is given.
 
 Each layer overrides the one before, field by field; the result is validated
-once. What is given may have short names beside fields: `epochs`, `batch_size`
-and `learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
+once. What is given may also have short names: `epochs`, `batch_size` and
+`learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
 makes before it: `encoder`, `general`, `augment_model`, `decoder`.
 """
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
-from kdkit.config.fields import names_at
+from kdkit.config.fields import listed, names_at
 from kdkit.config.model import kind_of_student
 from kdkit.config.parts import TEXT, short_names, student_named, task_named
 from kdkit.config.runs import ADAPTER, AnyRun
@@ -27,7 +27,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.tinybert import copies_for
 from kdkit.settings import in_words, merged
 
-# Of config.json, beside the fields and what was resolved.
+# In config.json, next to the fields.
 NOTED = ("provenance", "replicas", "requested")
 LAYERS = {
     "task": task_layer,
@@ -77,11 +77,12 @@ def _with_recipe(given, smoke=False):
         given = _over(smoke_layer(given["recipe"], given), given)
     about, data = kind_of(given), given.get("data", {})
     data = data if about == "task" else {}
+    teacher = next(iter(listed(given.get("teacher", ()))), None)
 
     def whole(step):
         if step.get("kind") == "augmentation":
             same = {one: data[one] for one in DATA if one in data}
-            return merged({"data": same}, step)
+            return _augmentation(merged({"data": same}, step), teacher)
         if step.get("recipe") == TEACHER:
             step = merged({"data": data}, step)
         return _with_recipe(step) if "recipe" in step else step
@@ -103,10 +104,15 @@ def _over(layer, given):
 
 def augmentation_of(given: dict) -> Augmentation:
     """Returns the config of kdkit augment."""
-    data, _ = task_named(given.get("data", {}))
-    copies = copies_for(data.get("task"), given.get("parity"))
-    tree = {"num_copies": copies, **given, "data": data}
+    tree = _augmentation(given)
     return _validated(Augmentation.model_validate, tree, Augmentation)
+
+
+def _augmentation(given, teacher=None):
+    """The fields of augmented examples, with the task's number of copies."""
+    data, _ = task_named(given.get("data", {}), teacher)
+    copies = copies_for(data.get("task"), given.get("parity"))
+    return {"num_copies": copies, **given, "data": data}
 
 
 def _validated(validate, tree, kind):
@@ -133,7 +139,7 @@ def read_config(place) -> dict:
     path = pathlib.Path(place)
     path = path / "config.json" if path.is_dir() else path
     if not path.is_file():
-        raise unknown("recipe", str(place), RECIPES)
+        raise unknown("recipe or file", str(place), RECIPES)
     load = tomllib.loads if path.suffix == ".toml" else json.loads
     return load(path.read_text("utf-8"))
 

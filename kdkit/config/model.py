@@ -15,7 +15,7 @@ class Checkpoint(Strict):
     """A saved model."""
 
     checkpoint: ModelPath
-    """A run, a preset, a directory of Hugging Face, or a step's result."""
+    """To start from: a run, a preset, a Hugging Face directory or run:STEP."""
 
 
 class Layers(Strict):
@@ -28,9 +28,9 @@ class Layers(Strict):
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of the encoder's layers, without num_layers."""
     num_layers: Count | None = None
-    """How many layers are copied."""
+    """The number of copied layers."""
     layers: tuple[Count, ...] = ()
-    """The layers by number, from 1, in place of rule and number."""
+    """Which layers are copied, by number from 1."""
 
     @model_validator(mode="after")
     def _one_choice(self):
@@ -43,6 +43,7 @@ class Sizes(Strict):
     """Random weights."""
 
     num_layers: Count
+    """The number of layers."""
     hidden_dim: Count
     """The width of the states."""
     num_heads: Count

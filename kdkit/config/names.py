@@ -128,7 +128,7 @@ def fields_named(about: str, named: dict) -> dict:
             value = located(value)
         if name == "mixed_precision" and value in ("bfloat16", "float16"):
             value = f"mixed_{value}"
-        if name == "vocabulary_size" and isinstance(value, str):
+        if "tokenizer" in paths[name] and isinstance(value, str):
             value = parse_value(value)
         if name == "pairs":
             put(tree, "corpus.kind", "pairs")

@@ -39,11 +39,11 @@ class Training(Strict):
     seed: Seed = 0
     """The seed for weights, dropout and order."""
     jit_compile: bool | Literal["update", "auto"] = "auto"
-    """What XLA compiles: the step, or only the update of the weights."""
+    """What XLA compiles: the step (true), the "update" alone, or nothing."""
     dtype_policy: Policy = "float32"
-    """The precision of training. Models are measured and saved in float32."""
+    """The precision of training: float32, mixed_bfloat16 or mixed_float16."""
     strategy: Strategy | None = None
-    """Train on several devices, which share each batch."""
+    """Share each batch among devices: mirrored or multi_worker."""
     checkpoint_minutes: Weight = 10.0
     """Minutes between checkpoints in an epoch; it may change later."""
 
@@ -52,15 +52,15 @@ class Run(Strict):
     """What all kinds of run have."""
 
     recipe: str
-    """A key of kdkit.recipes.RECIPES, fine_tuning or pretraining."""
+    """A recipe of kdkit list, or pretraining for text alone."""
     parity: str | None = None
-    """The recipe's variant, such as tinybert for the authors' code."""
+    """A variant of the recipe: paper, or a name for the authors' code."""
     stages: Annotated[by_name(Stage), Field(min_length=1)]
     """The stages of training, in order."""
     student: Student
     """The model to train."""
     cache: Cache | None = None
-    """Where the teachers' outputs are computed once."""
+    """Cache the teachers' outputs: cache.directory."""
     training: Training = Training()
     steps: dict[Name, "Step"] = Field(default_factory=dict)
     """The runs before this one, in NAME_run/ or run_dir."""
@@ -151,11 +151,13 @@ class TaskConfig(Run):
     teacher_weights: tuple[Weight, ...] = ()
     """A weight for each teacher; only their ratios matter."""
     pretrained: ModelPath | None = None
-    """The encoder before fine-tuning: a start, and the teacher on a corpus."""
+    """The encoder before fine-tuning: a start, and the teacher on text."""
     corpus: Corpus | None = None
-    """The text of stages on a corpus."""
+    """Text, for stages with data = corpus: corpus.files."""
     unlabeled: Unlabeled | None = None
+    """Text that the teacher labels: unlabeled.files."""
     augmented: Augmented | None = None
+    """Copies of the examples with other words: augmented.file."""
     control: bool = False
     """Train the same student without a teacher, too."""
 
@@ -205,12 +207,15 @@ class TextConfig(Run):
     teacher: ModelPath | None = None
     """A language model to learn from."""
     tokenizer: ModelPath | Count | None = None
-    """Of random weights: a tokenizer, or the size of one to train."""
+    """For random weights: a tokenizer, or the size of one to train."""
 
     @model_validator(mode="after")
     def _learns_from_what_is_there(self):
         if bool(self.objectives) != bool(self.teacher):
-            raise ValueError("objectives and a teacher go together")
+            raise ValueError(
+                "objectives and a teacher go together; that of general "
+                "distillation is named as pretrained"
+            )
         if self.cache and self.corpus.kind == "sentences":
             raise ValueError("hidden spans differ in each epoch: no cache")
         is_known = self.teacher or not self.has_random_weights

@@ -15,8 +15,8 @@ moves towards the teacher's vector of the same text, reduced by the same
 components (Reimers and Gurevych, 2020, https://arxiv.org/abs/2004.09813).
 Tokens that do not occur in the texts keep their start.
 
-`--control` also measures the start. `--set student.static.dimensions=128`
-makes a smaller table.
+`--control` also measures the start. `--set student.dimensions=128` makes a
+smaller table.
 
 Smoke run: `kdkit distill static_embedding --smoke --run-dir RUN`.
 

@@ -1,1 +1,1 @@
-"""Runs: directories, logs, settings, the runner, and chains of runs."""
+"""Runs: one function, kinds of runs, their directories and events."""

@@ -26,7 +26,7 @@ from kdkit.training.distribution import ONE_DEVICE
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 INPUTS = "inputs"  # models and data that a call had in memory
-# What config.json has beside the config.
+# What config.json has next to the config.
 PROVENANCE, REPLICAS = "provenance", "replicas"
 REQUESTED, FREE = "requested", "checkpoint_minutes"
 # Fields with models, which are compared by content.

@@ -1,8 +1,8 @@
 """The answers of a run's models on dev, summarised for its report.
 
-`RUN/predictions.jsonl` has a line for the teacher and one for the student. The
-runner writes it when the student is trained; `kdkit report` only reads it. It
-is not in `metrics.jsonl`, because it has texts of the data.
+`RUN/predictions.jsonl` has a line for the teacher and one for the student.
+`run` writes it when the student is trained; `kdkit report` only reads it. It is
+not in `metrics.jsonl`, because it has texts of the data.
 """
 
 import dataclasses

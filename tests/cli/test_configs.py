@@ -169,8 +169,8 @@ def test_all_mistakes_in_a_command_are_told_together(capsys):
         ),
         (
             ("pretrain", "--pairs", "a.txt", "b.txt", "--languages", "en", "de")
-            + ("--student", "lightpaff_mass_6_4_layer"),
-            {"corpus.kind": "pairs", "stages.fine_tuning.epochs": 10},
+            + ("--student", "lightpaff_mass_6_4_layer", "--tokenizer", "500"),
+            {"stages.fine_tuning.epochs": 10, "tokenizer": 500},
         ),
         (
             ("pretrain", "--corpus", "a.txt", "--vocabulary-size", "400")
@@ -298,6 +298,10 @@ def test_a_file_has_the_runs_before_a_run(folder):
     assert augmented.data.task == "cola"
     with pytest.raises(UsageError, match="field of teacher 'epoch'"):
         made("distill", "my.toml", "steps.teacher.epoch=3")
+    words = ("recipe=pkd", "steps.augmented.parity=tinybert")
+    other = made("distill", "my.toml", *words)
+    assert [stage.name for stage in other.stages] == ["fine_tuning"]
+    assert other.steps["augmented"].num_copies == 30
 
 
 def test_general_distillation_is_a_step(folder):
@@ -422,6 +426,9 @@ def test_tables_are_completed_from_the_files(folder):
     data = made("distill", "pkd", "--train", "t.csv", *words).data
     assert (data.task, data.table.labels) == ("t", ("bad", "good"))
     assert data.table.train == str(folder / "t.csv")
+    step = ("steps.augmented.kind=augmentation", "steps.augmented.model=m")
+    config = made("distill", "pkd", "--train", "t.csv", *words, *step)
+    assert config.steps["augmented"].data.table == data.table
     words = ("--texts", "a.txt", "--dev", "s.csv", *words)
     (folder / "s.csv").write_text("x,z,y\n" + "a,b,0.5\nc,d,1.5\n" * 9)
     words = [*words[:5], "x", "z", *words[6:]]
@@ -432,7 +439,7 @@ def test_tables_are_completed_from_the_files(folder):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("distill nothing", "recipe 'nothing'. Expected one of: "),
+        ("distill nothing", "file 'nothing'. Expected one of: "),
         ("distill", "Missing: RECIPE or FILE"),
         ("distill pkd", "data.task: Field required"),
         ("distill pkd --task sst2", "there is no teacher"),
@@ -445,7 +452,7 @@ def test_tables_are_completed_from_the_files(folder):
         ("distill pkd vanilla_kd --smoke", "Unexpected: vanilla_kd"),
         ("distill pkd --smoke --cache-precision a", "'fp32', 'bf16' or 'int8'"),
         ("distill lightpaff --model t5", "family 't5'"),
-        ("distill pkd --config nothing.json", "recipe 'nothing.json'"),
+        ("distill pkd --config nothing.json", "file 'nothing.json'"),
         (
             "distill tinybert --smoke --epochs 3",
             "stages.prediction_layer.epochs",

@@ -69,7 +69,7 @@ report nothing | nothing
 SWEEP data.dev_split=dev,other | data.dev_split decides what is measured
 sweep tinybert SMOKE --over learning_rate=1,2 | matches
 sweep pkd SMOKE --over temprature=1,2 | 'temprature'
-sweep pkd SMOKE --paper --over seed=1,2 | beside --paper
+sweep pkd SMOKE --paper --over seed=1,2 | with --paper
 sweep lightpaff --corpus a.txt --teacher a --num-layers 2 --over seed=1,2 \
 --run-dir run | '--num-layers'
 SWEEP temperature=1,2 temperature=3 | twice

@@ -15,6 +15,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 import keras
 import numpy as np
@@ -23,6 +24,7 @@ import tensorflow as tf
 
 from kdkit import export, models, tasks
 from kdkit.cli.main import main
+from kdkit.runs import calls
 from kdkit.runs import run as running
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -63,15 +65,28 @@ def command_apart(words, folder) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
+@contextlib.contextmanager
+def recorded_configs():
+    """Yields a list that gets the configs of runs, which do not run."""
+    configs = []
+
+    def record(config, *_):
+        configs.append(config.model_dump(mode="json"))
+        return mock.MagicMock()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "run", record)
+        patch.setattr(calls, "Distillation", mock.Mock())
+        yield configs
+
+
 def resolved(words) -> dict:
     """The config that a command line runs, without running it."""
-    configs = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "run", lambda config, *_: configs.append(config))
+    with recorded_configs() as configs:
         answer = command(words)
     assert answer.status == 0, answer
     (config,) = configs
-    return config.model_dump(mode="json")
+    return config
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def contents(run):
     return config, events
 
 
-def test_a_call_is_the_run_of_the_command_line(workspace, tmp_path, capsys):
+def test_words_a_file_and_a_call_make_the_same_run(workspace, tmp_path, capsys):
     by_command = workspace.make("pkd")
     told = workspace.told("pkd")["out"].splitlines()
     with as_users(), eager_steps():
@@ -61,7 +61,24 @@ def test_a_call_is_the_run_of_the_command_line(workspace, tmp_path, capsys):
             num_layers=2,
             settings=settings_of(RUNS["pkd"].words),
         )
-    assert contents(tmp_path / "pkd") == contents(by_command)
+    fields = {
+        "recipe": "pkd",
+        "teacher": str(workspace.path / "teacher"),
+        "data.task": "sst2",
+        "data.data_dir": str(workspace.path / "data"),
+        "student.num_layers": 2,
+        **settings_of(RUNS["pkd"].words),
+    }
+    lines = (f"{key} = {json.dumps(fields[key])}\n" for key in fields)
+    (tmp_path / "pkd.toml").write_text("".join(lines))
+    by_file = ["distill", tmp_path / "pkd.toml", "--run-dir", tmp_path / "file"]
+    with as_users(), eager_steps():
+        assert command(by_file).status == 0
+    weights = "student/model.weights.h5"
+    for run in (tmp_path / "pkd", tmp_path / "file"):
+        assert contents(run) == contents(by_command)
+        same = (run / weights).read_bytes()
+        assert same == (by_command / weights).read_bytes()
     by_call = capsys.readouterr().out.splitlines()
     for line in told:
         shown = line.replace(str(by_command), str(tmp_path / "pkd"))

@@ -4,7 +4,7 @@ import re
 import shlex
 
 import numpy as np
-from kit.adapter import command, resolved
+from kit.adapter import command, recorded_configs, resolved
 from kit.helpers import document, python_blocks
 
 import kdkit
@@ -58,6 +58,28 @@ def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     task = get_task("complaints.toml")
     assert task.class_names == LABELS
     assert task.primary_metric == "macro_f1"
+
+
+def test_a_chain_is_the_same_runs_in_a_file_and_in_python(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"text {n},{('bad', 'good')[n % 2]}" for n in range(30)]
+    table = "\n".join(["review,sentiment", *rows])
+    (tmp_path / "reviews.csv").write_text(table)
+    page = document("chains")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.S)
+    (tmp_path / "chain.toml").write_text(text)
+    commands = re.findall(r"^kdkit (distill chain.*)$", page, re.M)
+    by_file = [resolved(shlex.split(words)) for words in commands]
+    with recorded_configs() as configs:
+        exec(block_with("chains", "for recipe"), {})
+        kdkit.distill(None, recipe="chain.toml", run_dir="runs/tinybert")
+        exec(block_with("chains", "kdkit.run("), {})
+    tinybert, pkd, again, chain = configs
+    assert [tinybert, pkd] == by_file
+    assert again == tinybert
+    assert list(chain["steps"]) == ["teacher"]
 
 
 def test_layer_map_of_ones_own_is_an_objective_and_a_setting():
