@@ -19,7 +19,8 @@ from kdkit.cli.verb_flags import (
     unread,
 )
 from kdkit.config.data import Corpus, Pairs, Sentences
-from kdkit.data import BatchStream, Masking, open_packed, pack, pack_stream
+from kdkit.data import BatchStream, Masking, pack, pack_stream
+from kdkit.data.packing import open_packed
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.models.heads import is_causal

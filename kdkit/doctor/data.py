@@ -4,9 +4,9 @@ import collections
 
 import numpy as np
 
-from kdkit.data import Examples, Questions, TokenExamples, normalized
+from kdkit.data import Examples, Questions, TokenExamples
 from kdkit.data.encoding import as_given
-from kdkit.data.selection import PUNCTUATION
+from kdkit.data.selection import PUNCTUATION, normalized
 from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, share
 from kdkit.tasks import MultiLabel, Regression, Task
 

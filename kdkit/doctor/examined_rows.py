@@ -6,7 +6,8 @@ import pathlib
 import numpy as np
 
 from kdkit.config.runs import TaskConfig
-from kdkit.data import count_copies, read_copies, unlabeled_rows
+from kdkit.data.augmented import count_copies, read_copies
+from kdkit.data.unlabeled import unlabeled_rows
 from kdkit.doctor.data import (
     class_balance,
     dev_balance,

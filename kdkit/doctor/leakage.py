@@ -5,7 +5,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from kdkit.data import normalized
+from kdkit.data.selection import normalized
 from kdkit.data.tables import is_csv_quoted
 from kdkit.doctor.data import as_they_are, whole_texts, without_punctuation
 from kdkit.doctor.findings import (

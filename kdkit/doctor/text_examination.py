@@ -8,7 +8,7 @@ import pathlib
 from kdkit import models
 from kdkit.config.model import Checkpoint, Mass, Sizes
 from kdkit.config.runs import TextConfig
-from kdkit.data import tokenize
+from kdkit.data.encoding import tokenize
 from kdkit.distillation import teacher_entry
 from kdkit.doctor.compatibility import same_vocabulary, student_size
 from kdkit.doctor.data import texts_too_long

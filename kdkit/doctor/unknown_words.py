@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data import tokenize
+from kdkit.data.encoding import tokenize
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, share
 from kdkit.doctor.leakage import UNSPACED
 from kdkit.models import as_tokenizer

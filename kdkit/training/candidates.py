@@ -10,7 +10,8 @@ import keras
 import numpy as np
 
 from kdkit.config import data as config
-from kdkit.data import Candidates, EncodedExamples, Examples, encode
+from kdkit.data import EncodedExamples, Examples, encode
+from kdkit.data.retrieval import Candidates
 from kdkit.data.selection import choose, text_hashes
 from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError

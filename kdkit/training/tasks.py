@@ -7,11 +7,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data, tasks
+from kdkit import tasks
 from kdkit.config.data import TaskData, Unlabeled
 from kdkit.config.runs import TaskConfig
-from kdkit.data import EncodedExamples, mix_unlabeled, repeated_rows
-from kdkit.data.augmented import require_made_from
+from kdkit.data import EncodedExamples
+from kdkit.data.augmented import (
+    AugmentedExamples,
+    require_made_from,
+    store_augmented,
+)
+from kdkit.data.unlabeled import (
+    mix_unlabeled,
+    read_unlabeled,
+    repeated_rows,
+    unlabeled_rows,
+    without_texts_of,
+)
 from kdkit.errors import UsageError
 from kdkit.recipes.stages import Stage
 from kdkit.taps import TEACHER_OUTPUTS, Entry
@@ -58,7 +69,7 @@ class TrainingRows:
 
 
 def augmented_rows(
-    stored: data.AugmentedExamples, copies_per_epoch: int | None
+    stored: AugmentedExamples, copies_per_epoch: int | None
 ) -> TrainingRows:
     """Returns labelled examples with augmented ones."""
     order = None
@@ -225,7 +236,7 @@ class TaskRows:
         if unlabeled is not None:
             per_labeled = self.config.unlabeled.per_labeled
             count = train.num_rows
-            count += data.unlabeled_rows(count, len(unlabeled), per_labeled)
+            count += unlabeled_rows(count, len(unlabeled), per_labeled)
             control = functools.partial(
                 task_source, train, evaluator, buckets, num_rows=count
             )
@@ -287,7 +298,7 @@ def load_data(
         require_made_from(augmented.file, train)
         known = _read_all(task, settings, kept_apart(task, settings))
         labeled = augmented_rows(
-            data.store_augmented(
+            store_augmented(
                 train,
                 augmented.file,
                 tokenizer,
@@ -337,11 +348,9 @@ def load_other_dev_splits(task: Task, settings: TaskData, tokenizer):
 
 def read_kept_unlabeled(task: Task, settings: TaskData, unlabeled: Unlabeled):
     """Reads unlabelled examples, with and without those in dev or test."""
-    rows = data.read_unlabeled(
-        unlabeled.files, unlabeled.columns, task.num_texts
-    )
+    rows = read_unlabeled(unlabeled.files, unlabeled.columns, task.num_texts)
     known = _read_all(task, settings, kept_apart(task, settings))
-    kept = data.without_texts_of(rows, known)
+    kept = without_texts_of(rows, known)
     if not len(kept):
         raise UsageError(
             f"None of {len(rows)} unlabelled examples is left: dev or test "

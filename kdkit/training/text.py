@@ -23,11 +23,11 @@ from kdkit.data import (
     SpanRows,
     TokenBatches,
     encode_sentences,
-    join_sentences,
-    open_packed,
     pack,
     pack_stream,
 )
+from kdkit.data.packing import open_packed
+from kdkit.data.sentences import join_sentences
 from kdkit.errors import RunError, UsageError
 from kdkit.late import tf
 from kdkit.models.heads import is_causal

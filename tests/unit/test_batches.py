@@ -12,14 +12,11 @@ from kdkit.data import (
     Buckets,
     EncodedExamples,
     Examples,
-    Shares,
-    bucket_boundaries,
     encode,
-    epoch_batches,
     generate_sentiment,
-    parts_of,
-    token_batches,
 )
+from kdkit.data.orders import bucket_boundaries, epoch_batches, token_batches
+from kdkit.data.stream import Shares, parts_of
 
 seeds = st.integers(0, 2**31 - 1)
 some_lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(

@@ -9,6 +9,9 @@ import pytest
 
 from kdkit import data
 from kdkit.data import stream as stream_module
+from kdkit.data.augmented import AugmentedExamples
+from kdkit.data.packing import PADDING
+from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task
 from kdkit.training.candidates import EncodedCandidates, queries_source
@@ -64,13 +67,13 @@ def on_task(rows, **settings):
 def augmented(count, num_copies):
     sources = np.repeat(np.arange(count), num_copies).astype("int32")
     rows = encoded(count * (1 + num_copies))
-    return augmented_rows(data.AugmentedExamples(rows, sources, 0), 1)
+    return augmented_rows(AugmentedExamples(rows, sources, 0), 1)
 
 
 def packed(count=21, width=LENGTH, stride=None):
     rows = np.random.default_rng(0).integers(5, 60, (count, width))
     if stride is not None:
-        rows[-1, 5:] = data.PADDING
+        rows[-1, 5:] = PADDING
     return data.PackedCorpus(rows.astype("int32"), count, stride)
 
 
@@ -263,7 +266,7 @@ def test_shares_are_the_rows_of_the_batches(processes, training):
     steps = training().steps_per_epoch
     total = sum(processes)
     shares = [
-        data.Shares(sum(processes[:number]), count, total)
+        Shares(sum(processes[:number]), count, total)
         for number, count in enumerate(processes)
     ]
     of_processes = [
@@ -300,7 +303,7 @@ def test_an_evaluation_has_every_example_once_and_always_the_same(source):
     batches = read(dataset)
     assert dataset.cardinality() == len(batches)
     assert_same(read(dataset), batches)
-    two = data.Shares(count=2, total=2)
+    two = Shares(count=2, total=2)
     shares = source.validation_stream(STAGE, shares=two).evaluation()
     assert shares.cardinality() == 2 * len(batches)
     shares = iter(read(shares))

@@ -15,6 +15,7 @@ from kdkit.data.stored_translations import (
     choose_translations,
     store_translations,
 )
+from kdkit.data.texts import parallel_rows
 
 LENGTH = 16
 LINES = [
@@ -135,7 +136,7 @@ def test_lines_of_all_files_belong_together(end, tmp_path):
     files = write_lines(tmp_path, list(zip(*TRANSLATIONS, strict=True)))
     with open(files[0], "a", encoding="utf-8") as file:
         file.write(end)
-    assert list(data.ParallelText(files).lines()) == TRANSLATIONS
+    assert [texts for _, texts in parallel_rows(files)] == TRANSLATIONS
 
 
 def test_pairs_are_chosen_once_and_have_their_source():
