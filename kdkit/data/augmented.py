@@ -14,9 +14,9 @@ import pathlib
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
-from kdkit.data.selection import normalized, normalized_rows
+from kdkit.data.selection import normalized, normalized_rows, rows_digest
 from kdkit.data.store import store_encoded
-from kdkit.data.tables import Examples, at, column_place, require_width
+from kdkit.data.tables import Examples, at, tab_rows, table_of_rows
 from kdkit.errors import UsageError
 from kdkit.io.files import change_in_words, digest
 from kdkit.io.reading import numbered_lines
@@ -70,10 +70,6 @@ class AugmentedExamples:
         return np.concatenate(
             [rows[: self.num_labeled], self.num_labeled + chosen]
         )
-
-    def num_rows_of_epoch(self, per_row: int | None = None) -> int:
-        """Returns the number of examples in an epoch."""
-        return len(self.rows_of_epoch(0, 0, per_row))
 
 
 def store_augmented(
@@ -140,15 +136,6 @@ def store_augmented(
     )
 
 
-def texts_digest(examples: Examples) -> str:
-    """Returns a checksum of all texts, in their order."""
-    total = hashlib.sha256()
-    for column in examples.texts:
-        for text in column:
-            total.update(text.encode() + b"\0")
-    return total.hexdigest()[:16]
-
-
 def require_made_from(
     file, examples: Examples, settings: dict | None = None
 ) -> None:
@@ -173,7 +160,7 @@ def require_made_from(
             )
         return
     note = json.loads(first.removeprefix(NOTE))
-    expected = {**(settings or {}), "texts": texts_digest(examples)}
+    expected = {**(settings or {}), "texts": rows_digest(examples.texts)}
     made_from = note["made_from"]
     changes = [
         change_in_words(name, made_from.get(name), value)
@@ -196,7 +183,7 @@ def count_copies(file) -> int:
     Args:
         file: path, as `store_augmented` takes it.
     """
-    return sum(1 for _ in _table_lines(file)) - 1
+    return sum(1 for _ in _table(file).cells(()))
 
 
 def read_copies(file, num_texts: int, num_rows: int):
@@ -212,31 +199,26 @@ def read_copies(file, num_texts: int, num_rows: int):
             line for another number of columns and for a source that is not a
             row of the task.
     """
-    lines = _table_lines(file)
-    _, header = next(lines)
-    headings = header.split("\t")
-    first = len(headings) - num_texts
-    place = column_place(file, headings, SOURCE_ROW)
-    if place >= first:
+    table = _table(file)
+    columns = table.headings[-num_texts:]
+    if SOURCE_ROW in columns:
         raise UsageError(
             f"{file}: expected {SOURCE_ROW} before {num_texts} column(s) of "
-            f"text. Received: {header!r}."
+            f"text. Received: {', '.join(table.headings)}."
         )
-    for number, line in lines:
-        cells = line.split("\t")
-        require_width(file, number, cells, len(headings))
-        with at(file, f"line {number}"):
-            source = int(cells[place])
-            if not 0 <= source < num_rows:
+    for place, (source, *texts) in table.cells((SOURCE_ROW, *columns)):
+        with at(file, place):
+            number = int(source)
+            if not 0 <= number < num_rows:
                 raise UsageError(
                     f"expected a {SOURCE_ROW} below {num_rows}, the rows of "
-                    f"the task. Received: {source}."
+                    f"the task. Received: {number}."
                 )
-        yield source, tuple(cells[first:])
+        yield number, tuple(texts)
 
 
-def _table_lines(file):
-    """Yields the numbers and the lines of the table in a file."""
-    for number, line in numbered_lines(file):
-        if number > 1 or not line.startswith(NOTE):
-            yield number, line
+def _table(file):
+    """The table of a file, without the line that may be before it."""
+    lines = numbered_lines(file)
+    rows = (line for line in lines if line[0] > 1 or line[1][:2] != NOTE)
+    return table_of_rows(file, tab_rows(rows), "")

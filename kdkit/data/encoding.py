@@ -10,7 +10,7 @@ import numpy as np
 
 from kdkit import models
 from kdkit.data.stream import CacheableDataset
-from kdkit.data.tables import Examples
+from kdkit.data.tables import Columns, Examples
 from kdkit.errors import UsageError
 
 ROWS_PER_STEP = 1024  # tokenized together
@@ -228,7 +228,7 @@ NUM_SPECIAL = 2  # [CLS] and [SEP]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TokenExamples:
+class TokenExamples(Columns):
     """Sentences as words, with labels.
 
     Args:
@@ -248,21 +248,10 @@ class TokenExamples:
     labels: list[np.ndarray] | None = None
 
     def __post_init__(self):
-        if self.labels is not None and (
-            list(map(len, self.words)) != list(map(len, self.labels))
-        ):
-            raise UsageError("Sentences need one label for each word.")
-
-    def __len__(self):
-        return len(self.words)
-
-    def take(self, rows) -> "TokenExamples":
-        """Returns the rows with the given numbers, in the given order."""
-        labels = self.labels
-        return TokenExamples(
-            [self.words[row] for row in rows],
-            None if labels is None else [labels[row] for row in rows],
-        )
+        super().__post_init__()
+        for words, labels in zip(self.words, self.labels or (), strict=False):
+            if len(words) != len(labels):
+                raise UsageError("Sentences need one label for each word.")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -6,7 +6,14 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from kdkit.data.tables import BREAKS, at, filled_lines, label_parser, open_table
+from kdkit.data.tables import (
+    BREAKS,
+    Columns,
+    at,
+    filled_lines,
+    label_parser,
+    open_table,
+)
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 
@@ -142,7 +149,7 @@ def _rows(path, needed, optional, split):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(Columns):
     """Queries, each with the same number of candidates to rank.
 
     Args:
@@ -158,21 +165,10 @@ class Candidates:
     queries: list[str]
     documents: list[tuple[str, ...]]
 
-    def __len__(self):
-        return len(self.queries)
-
     @property
     def num_candidates(self) -> int:
         """The number of candidates of every query."""
         return len(self.documents[0])
-
-    def take(self, rows: Iterable[int]) -> "Candidates":
-        """Returns the queries with the given numbers, in the given order."""
-        rows = list(rows)
-        return Candidates(
-            [self.queries[row] for row in rows],
-            [self.documents[row] for row in rows],
-        )
 
 
 def read_candidates(

@@ -4,9 +4,11 @@ import array
 import dataclasses
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Set
 
 from kdkit.data.tables import Examples
+from kdkit.io.files import digest_of_text
 from kdkit.io.reading import has_text
 from kdkit.late import np
 
@@ -90,7 +92,8 @@ def choose(
     """
     reasons, keys, firsts = (array.array(code) for code in "BqQ")
     for texts in rows:
-        reason, hashes = EMPTY, (0,)
+        reason = EMPTY
+        hashes = (0,)
         if all(map(has_text, texts)):
             hashes = tuple(map(text_hash, texts))
             is_known = hashes[0] in known_first or not known.isdisjoint(hashes)
@@ -126,21 +129,11 @@ def take(rows: Iterable, numbers: "np.ndarray") -> Iterable:
 
 def rows_digest(rows) -> str:
     """Returns the checksum of all values in a split's examples."""
-    total = hashlib.sha256()
-    _add(rows, total)
-    return total.hexdigest()[:16]
+    return digest_of_text(json.dumps(rows, default=_plain))
 
 
-def _add(value, total):
-    """Adds the numbers and texts in dataclasses, lists and tuples."""
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            _add(getattr(value, field.name), total)
-    elif isinstance(value, list | tuple):
-        total.update(f"[{len(value)}]".encode())
-        for entry in value:
-            _add(entry, total)
-    elif isinstance(value, np.ndarray):
-        total.update(value.tobytes())
-    else:
-        total.update(f"{value}\0".encode())
+def _plain(value):
+    """The values of an array, or the columns of examples."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return vars(value)

@@ -31,8 +31,46 @@ CSV_QUOTED = re.compile(r'"(?=.*"".*")([^"]|"")*"')
 LARGEST = 3.4028234663852886e38  # the largest float32
 
 
+class Columns:
+    """Examples in columns of the same length.
+
+    A subclass is a dataclass. Its fields are lists, arrays, tuples of several
+    columns, or `None`.
+    """
+
+    def __post_init__(self):
+        counts = []
+        for columns in vars(self).values():
+            if not isinstance(columns, tuple):
+                columns = (columns,)
+            counts += [len(one) for one in columns if one is not None]
+        if len(set(counts)) != 1:
+            raise UsageError(
+                "The columns of examples need the same length, and as many "
+                f"labels. Received: {counts} rows in the columns."
+            )
+
+    def __len__(self):
+        first, *_ = vars(self).values()
+        return len(first[0] if isinstance(first, tuple) else first)
+
+    def take(self, rows: Iterable[int]):
+        """Returns the rows with the given numbers, in the given order."""
+        rows = [*rows]
+        taken = {name: _take(one, rows) for name, one in vars(self).items()}
+        return dataclasses.replace(self, **taken)
+
+
+def _take(column, rows):
+    if isinstance(column, tuple):
+        return tuple(_take(one, rows) for one in column)
+    if isinstance(column, list):
+        return [column[row] for row in rows]
+    return None if column is None else column[rows]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Examples:
+class Examples(Columns):
     """Texts with their labels.
 
     Args:
@@ -55,23 +93,12 @@ class Examples:
     labels: "np.ndarray | None" = None
 
     def __post_init__(self):
-        counts = [*map(len, self.texts)]
-        if self.labels is not None:
-            counts.append(len(self.labels))
-        if len(self.texts) > 2 or len(set(counts)) != 1:
+        super().__post_init__()
+        if len(self.texts) > 2:
             raise UsageError(
-                "Examples need 1 or 2 columns of text, and as many labels. "
-                f"Received: {counts} rows in the columns."
+                "Examples need 1 or 2 columns of text. Received: "
+                f"{len(self.texts)}."
             )
-
-    def __len__(self):
-        return len(self.texts[0])
-
-    def take(self, rows) -> "Examples":
-        """Returns the rows with the given numbers, in the given order."""
-        texts = tuple([column[row] for row in rows] for column in self.texts)
-        labels = None if self.labels is None else self.labels[np.asarray(rows)]
-        return Examples(texts, labels)
 
 
 def labeled(

@@ -81,7 +81,7 @@ def augmented_rows(
         "rows": stored.num_labeled,
         "copies": len(stored.sources),
         "left_out": stored.num_left_out,
-        "rows_of_epoch": stored.num_rows_of_epoch(copies_per_epoch),
+        "rows_of_epoch": len(stored.rows_of_epoch(0, 0, copies_per_epoch)),
     }
     return TrainingRows(stored.encoded, order, counts)
 

@@ -288,7 +288,7 @@ CALLS = {
         lambda: data.TokenExamples([("a", "b")], [np.array([1])]), "each word"
     ),
     "questions": (
-        lambda: data.Questions(["p"], ["q", "q"], [("a", "b")]), "needs a pass"
+        lambda: data.Questions(["p"], ["q", "q"], [("a", "b")]), "same length"
     ),
     "boundary": (
         lambda: epoch_batches(np.array([3, 9]), (4, 8), 2, 0, 0), "below"
