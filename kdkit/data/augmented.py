@@ -123,7 +123,6 @@ def store_augmented(
 
     encoded, sources, about = store_encoded(
         read,
-        len(examples.texts),
         tokenizer,
         sequence_length,
         directory,

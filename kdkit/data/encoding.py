@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +14,41 @@ from kdkit.errors import UsageError
 ROWS_PER_STEP = 1024  # tokenized together
 
 
+class JoinedTokens:
+    """Token ids of sequences of different lengths, joined in one array."""
+
+    token_ids: np.ndarray
+    lengths: np.ndarray
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """The index in `token_ids` of every sequence's first token."""
+        return np.cumsum(self.lengths, dtype="int64") - self.lengths
+
+    def row(self, number: int) -> np.ndarray:
+        """Returns the token ids of one sequence."""
+        start = int(self.starts[number])
+        return self.token_ids[start : start + self.lengths[number]]
+
+    def places(self, sequences: np.ndarray, padded_length: int) -> tuple:
+        """Returns the indices in `token_ids` of some padded sequences.
+
+        Args:
+            sequences: int array. The numbers of the sequences.
+            padded_length: int. The length that they are padded to.
+
+        Returns:
+            Tuple of an int array of shape `(num_sequences, padded_length)` and
+            a bool array of the same shape: whether a position has a token.
+        """
+        places = np.arange(padded_length)
+        real = places < self.lengths[sequences, np.newaxis]
+        places = np.where(real, self.starts[sequences, np.newaxis] + places, 0)
+        return places, real
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedExamples(CacheableDataset):
+class EncodedExamples(JoinedTokens, CacheableDataset):
     """Token ids of all examples, joined in one array.
 
     Args:
@@ -50,16 +81,6 @@ class EncodedExamples(CacheableDataset):
     label_weights: np.ndarray | None = None
     has_label_per_token: ClassVar[bool] = False
 
-    def row(self, number: int) -> np.ndarray:
-        """Returns the token ids of one sequence."""
-        start = int(self.starts[number])
-        return self.token_ids[start : start + self.lengths[number]]
-
-    @functools.cached_property
-    def starts(self) -> np.ndarray:
-        """The index in `token_ids` of every sequence's first token."""
-        return np.cumsum(self.lengths, dtype="int64") - self.lengths
-
     def contents(self):
         ends = (self.starts + self.lengths).tolist()
         for start, end in zip(self.starts.tolist(), ends, strict=True):
@@ -69,7 +90,7 @@ class EncodedExamples(CacheableDataset):
             )
 
     def inputs(self, rows, padded_length):
-        places, real = self.places(rows, padded_length)
+        places, real = self.places(self.sequences_of(rows), padded_length)
         return {
             name: np.where(real, values[places], filler).astype("int32")
             for name, values, filler in (
@@ -103,23 +124,6 @@ class EncodedExamples(CacheableDataset):
     def _labels_of(self, rows, padded_length):
         del padded_length
         return (self.labels[rows],)
-
-    def places(self, rows: np.ndarray, padded_length: int) -> tuple:
-        """Returns the indices in `token_ids` of a batch's positions.
-
-        Args:
-            rows: int array. The numbers of the examples.
-            padded_length: int. The length of the batch.
-
-        Returns:
-            Tuple of an int array of shape `(num_sequences, padded_length)` and
-            a bool array of the same shape: whether a position has a token.
-        """
-        sequences = self.sequences_of(rows)
-        places = np.arange(padded_length)
-        real = places < self.lengths[sequences, np.newaxis]
-        places = np.where(real, self.starts[sequences, np.newaxis] + places, 0)
-        return places, real
 
     @property
     def targets(self):
@@ -162,37 +166,38 @@ def encode(
     Returns:
         `EncodedExamples`.
     """
-    rows = zip(*examples.texts, strict=True)
-    steps = list(
-        encoded_steps(rows, len(examples.texts), tokenizer, sequence_length)
-    )
+    rows = list(zip(*examples.texts, strict=True))
+    steps = [
+        encode_step(
+            rows[start : start + ROWS_PER_STEP], tokenizer, sequence_length
+        )
+        for start in range(0, len(rows), ROWS_PER_STEP)
+    ]
     columns = {
         name: np.concatenate([step[name] for step in steps])
         for name in steps[0]
     }
+    truncated = columns.pop("truncated")
     return EncodedExamples(
-        token_ids=columns["token_ids"],
-        segment_ids=columns["segment_ids"],
-        lengths=columns["lengths"],
+        **columns,
         labels=examples.labels,
         sequence_length=sequence_length or int(columns["lengths"].max()),
-        num_truncated=int(columns["truncated"].sum()),
+        num_truncated=int(truncated.sum()),
         pad_token_id=tokenizer.pad_token_id,
     )
 
 
-def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
-    """Encodes examples in steps, with the format of `encode`."""
+def encode_step(rows, tokenizer, sequence_length) -> dict[str, np.ndarray]:
+    """Encodes some rows of texts with the format of `encode`."""
     tokenizer = models.as_tokenizer(tokenizer)
+    columns = tuple(zip(*rows, strict=True))
     if sequence_length is not None:
-        num_special = tokenizer.rust.num_special_tokens_to_add(num_texts > 1)
+        is_pair = len(columns) > 1
+        num_special = tokenizer.rust.num_special_tokens_to_add(is_pair)
         room_for_text(sequence_length, num_special)
     names = ("token_ids", "segment_ids", "lengths", "truncated")
-    rows = iter(rows)
-    while some := list(itertools.islice(rows, ROWS_PER_STEP)):
-        columns = tuple(zip(*some, strict=True))
-        encoded = tokenizer.encode(columns, sequence_length)
-        yield dict(zip(names, encoded, strict=True))
+    arrays = tokenizer.encode(columns, sequence_length)
+    return dict(zip(names, arrays, strict=True))
 
 
 def room_for_text(sequence_length: int, num_special: int) -> int:

@@ -1,13 +1,14 @@
 """Columns of numbers on disk, in a folder that is renamed when it is whole."""
 
 import contextlib
+import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples, encoded_steps
+from kdkit.data.encoding import ROWS_PER_STEP, EncodedExamples, encode_step
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 
@@ -61,7 +62,7 @@ def read_columns(folder, columns: dict[str, str]) -> tuple[dict, dict] | None:
         sizes = {name: (folder / name).stat().st_size for name in columns}
     except OSError:
         return None
-    if sizes != about["sizes"]:
+    if sizes != about.pop("sizes"):
         return None
     return {
         # An empty file cannot be mapped.
@@ -74,7 +75,6 @@ def read_columns(folder, columns: dict[str, str]) -> tuple[dict, dict] | None:
 
 def store_encoded(
     read: Callable[[dict], Iterable[tuple[int, tuple[str, ...]]]],
-    num_texts: int,
     tokenizer,
     sequence_length: int,
     folder,
@@ -85,7 +85,7 @@ def store_encoded(
     Args:
         read: callable that yields a number and the texts of each row. It may
             add to its argument, what is known about the rows.
-        num_texts, tokenizer, sequence_length: as in `encoded_steps`.
+        tokenizer, sequence_length: as in `encode`.
         folder: path, as in `write_columns`.
         made_of: string. Rows that were made of something else are not opened.
 
@@ -96,32 +96,25 @@ def store_encoded(
     found = read_columns(folder, ENCODED)
     if found is None or found[1]["made_of"] != made_of:
         about = {"made_of": made_of, "num_truncated": 0}
-        numbers = []
-
-        def texts():
-            for number, row in read(about):
-                numbers.append(number)
-                yield row
 
         def steps():
-            encoded = encoded_steps(
-                texts(), num_texts, tokenizer, sequence_length
-            )
-            for step in encoded:
+            rows = iter(read(about))
+            while some := list(itertools.islice(rows, ROWS_PER_STEP)):
+                numbers, texts = zip(*some, strict=True)
+                step = encode_step(texts, tokenizer, sequence_length)
                 about["num_truncated"] += int(step["truncated"].sum())
                 yield {**step, "numbers": np.array(numbers, "uint64")}
-                numbers.clear()
 
         write_columns(folder, ENCODED, steps(), about)
         found = read_columns(folder, ENCODED)
     columns, about = found
+    numbers = np.array(columns.pop("numbers"), "int64")
+    columns["lengths"] = np.array(columns["lengths"])  # in memory
     encoded = EncodedExamples(
-        token_ids=columns["token_ids"],
-        segment_ids=columns["segment_ids"],
-        lengths=np.array(columns["lengths"]),
+        **columns,
         labels=None,
         sequence_length=sequence_length,
         num_truncated=about["num_truncated"],
         pad_token_id=tokenizer.pad_token_id,
     )
-    return encoded, np.array(columns["numbers"]).astype("int64"), about
+    return encoded, numbers, about

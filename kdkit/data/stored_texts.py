@@ -41,7 +41,7 @@ def store_texts(
             yield text_hash(text), (prompt + text,)
 
     encoded, _, about = store_encoded(
-        read, 1, tokenizer, sequence_length, directory
+        read, tokenizer, sequence_length, directory
     )
     return encoded, about["counts"]
 

@@ -109,11 +109,16 @@ class Shares:
         >>> Shares(count=2, total=2).of_rows(np.arange(5))
         [array([0, 1]), array([2, 3, 4])]
         """
-        bounds = [
-            len(rows) * (self.first + number) // self.total
-            for number in range(self.count + 1)
-        ]
-        return [rows[begin:end] for begin, end in itertools.pairwise(bounds)]
+        shares = [rows[begin:end] for begin, end in _cut(rows, self.total)]
+        return shares[self.first : self.first + self.count]
+
+
+def _cut(rows, count):
+    """Yields the begin and the end of each of so many parts of a batch."""
+    for part in range(count):
+        begin = len(rows) * part // count
+        end = len(rows) * (part + 1) // count
+        yield begin, end
 
 
 WHOLE = Shares()  # one device has whole batches
@@ -133,11 +138,9 @@ def parts_of(rows: np.ndarray, num_parts: int) -> list[np.ndarray]:
     >>> parts_of(np.arange(5), 2), parts_of(np.arange(1), 2)
     ([array([0, 1]), array([2, 3, 4])], [array([0]), array([0])])
     """
-    count = len(rows)
-    begins = [number * count // num_parts for number in range(num_parts + 1)]
     return [
         rows[begin : max(end, begin + 1)]
-        for begin, end in itertools.pairwise(begins)
+        for begin, end in _cut(rows, num_parts)
     ]
 
 
@@ -278,7 +281,10 @@ class BatchStream:
             batch = self.examples.batch(rows, length, seed)
         if self.features is None:
             return batch
-        return _with_features(batch, self.features(rows, length))
+        if isinstance(batch, dict):
+            return batch | self.features(rows, length)
+        x, *labels = batch
+        return x | self.features(rows, length), *labels
 
     def _signature(self):
         """The specs of all batches, from batches of one example."""
@@ -329,14 +335,6 @@ def _spec(*arrays):
     sizes = zip(*(array.shape[1:] for array in arrays), strict=True)
     shape = [one if {one, *others} == {one} else None for one, *others in sizes]
     return tf.TensorSpec([None, *shape], arrays[0].dtype)
-
-
-def _with_features(batch, features):
-    """A batch with further inputs."""
-    if isinstance(batch, dict):
-        return batch | features
-    x, *others = batch
-    return x | features, *others
 
 
 def rows_within(row_bytes: int, most: int) -> int:

@@ -412,30 +412,21 @@ def _json_lines(path):
 
 def _objects(path):
     """Yields the place of every object, and the object."""
-    lines = filter(lambda line: line[1].strip(), numbered_lines(path))
-    first = [*itertools.islice(lines, 1)]
-    lines = itertools.chain(first, lines)
-    if first and first[0][1].lstrip().startswith("["):
-        with at(path, "its list"):
-            found = json.loads("\n".join(line for _, line in lines))
-        rows = (
-            (f"object {number}", one) for number, one in enumerate(found, 1)
-        )
-    else:
-        rows = _parsed(path, lines)
-    for place, one in rows:
-        if not isinstance(one, dict):
-            raise UsageError(
-                f"{path}, {place}: expected a JSON object. Received: {one!r}."
-            )
-        yield place, one
-
-
-def _parsed(path, lines):
+    lines = (line for line in numbered_lines(path) if line[1].strip())
     for number, line in lines:
+        if line.lstrip().startswith("["):  # a list of all objects
+            line = "\n".join([line, *(rest for _, rest in lines)])
         with at(path, f"line {number}"):
             found = json.loads(line)
-        yield f"line {number}", found
+        objects = found if isinstance(found, list) else [found]
+        for count, one in enumerate(objects, start=1):
+            place = f"line {number}, object {count}"
+            if not isinstance(one, dict):
+                raise UsageError(
+                    f"{path}, {place}: expected a JSON object. Received: "
+                    f"{one!r}."
+                )
+            yield place, one
 
 
 def _parquet(path):
@@ -457,12 +448,10 @@ DATASET_SPLITS = "dataset_dict.json"
 
 
 def _saved_dataset(path):
-    files = [
-        one["filename"] for one in _json(path / DATASET_STATE)["_data_files"]
-    ]
+    state = _json(path / DATASET_STATE)
     parts = [
-        pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / file)))
-        for file in files
+        pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / one["filename"])))
+        for one in state["_data_files"]
     ]
     return Table(
         path,

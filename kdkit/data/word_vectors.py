@@ -67,13 +67,24 @@ def read_all_word_vectors(path, most: int | None = None):
 def _vectors(path, words=None):
     """Yields words with their vectors, each once: some, or all of a file."""
     seen = set()
-    for number, word, numbers, width in _entries(path):
-        if word in seen or (words is not None and word not in words):
+    for number, line in numbered_lines(path, errors="replace"):
+        if number == 1:
+            fields = line.split()
+            width = len(fields) - 1
+            if width == 1:  # a header
+                width = int(fields[1])
+                continue
+        # From the right, because a few of GloVe's words contain spaces.
+        word, *numbers = line.rsplit(maxsplit=width) or [""]
+        if word in seen or not word:
+            continue
+        if words is not None and word not in words:
             continue
         seen.add(word)
         with at(path, f"line {number}"), np.errstate(over="ignore"):
             vector = np.array(numbers, "float64").astype("float32")
-            if not 0 < width == len(numbers) or not np.isfinite(vector).all():
+            is_vector = len(numbers) == width > 0
+            if not (is_vector and np.isfinite(vector).all()):
                 raise UsageError(
                     f"expected a word and {width} finite numbers. Received: "
                     f"{numbers}."
@@ -83,23 +94,8 @@ def _vectors(path, words=None):
 
 def word_vector_width(path) -> int:
     """Returns the length of a file's vectors."""
-    *_, width = next(_entries(path))
-    return width
-
-
-def _entries(path):
-    """Yields number, word, numbers and the file's width, line by line."""
-    width = None
-    for number, line in numbered_lines(path, errors="replace"):
-        fields = line.split()
-        if number == 1 and len(fields) == 2:  # a header
-            with at(path, "line 1"):
-                width = int(fields[1])
-        elif fields:
-            width = width or len(fields) - 1
-            # From the right, because a few of GloVe's words contain spaces.
-            word, *numbers = line.rsplit(maxsplit=width)
-            yield number, word, numbers, width
+    _, vector = next(_vectors(path))
+    return len(vector)
 
 
 def words_of_pieces(pieces: Sequence[str]) -> list[str]:
