@@ -376,10 +376,7 @@ class Candidates(EmbedderData):
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the texts of `files`."""
-        rows = self.read()
-        for query, documents in zip(rows.queries, rows.documents, strict=True):
-            yield query
-            yield from documents
+        return itertools.chain.from_iterable(self.read().rows())
 
 
 class Cache(Strict):

@@ -78,7 +78,7 @@ def store_augmented(
     tokenizer,
     sequence_length: int,
     directory,
-    row_numbers: np.ndarray | None = None,
+    row_numbers: np.ndarray,
     known: tuple[Examples, ...] = (),
 ) -> AugmentedExamples:
     """Encodes labelled and augmented examples, or opens the encoded ones.
@@ -93,9 +93,8 @@ def store_augmented(
             the texts as the last columns.
         tokenizer, sequence_length: as in `encode`.
         directory: `pathlib.Path`. The folder for the tokens.
-        row_numbers: int array, or `None`. The labelled examples to train on;
-            augmented examples from other sources are skipped. Defaults to
-            `None`, all examples.
+        row_numbers: int array. The labelled examples to train on; augmented
+            examples from other sources are skipped.
         known: tuple of `Examples`, dev and test. Augmented examples with the
             same texts are left out.
 
@@ -103,8 +102,6 @@ def store_augmented(
         UsageError: as `read_copies` and `require_made_from`.
     """
     require_made_from(file, examples)
-    if row_numbers is None:
-        row_numbers = np.arange(len(examples))
     labeled = examples.take(row_numbers)
 
     def read(about):

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kdkit.data.tables import (
     BREAKS,
@@ -169,6 +169,11 @@ class Candidates(Columns):
     def num_candidates(self) -> int:
         """The number of candidates of every query."""
         return len(self.documents[0])
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yields each query with its candidates."""
+        for query, documents in zip(self.queries, self.documents, strict=True):
+            yield query, *documents
 
 
 def read_candidates(

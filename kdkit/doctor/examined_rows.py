@@ -51,7 +51,7 @@ def load_rows_to_examine(
     task, data, (all_train, dev) = kind.task, kind.config.data, kind.rows
     seed = kind.config.training.seed
     drawn = drawn_rows(len(all_train), data.max_train_rows, seed)
-    train = all_train if drawn is None else all_train.take(drawn)
+    train = all_train.take(drawn)
     others = {data.dev_split: dev}
     unread = []
     for split in kept_apart(task, data):

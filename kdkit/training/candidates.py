@@ -54,15 +54,9 @@ class EncodedCandidates(EncodedExamples):
         )
 
 
-def text_rows(candidates: Candidates) -> list[tuple[str, ...]]:
-    """Returns each query with its candidates."""
-    rows = zip(candidates.queries, candidates.documents, strict=True)
-    return [(query, *row) for query, row in rows]
-
-
 def different_texts(candidates: Candidates) -> list[str]:
     """Returns every different text once, in the order of the queries."""
-    texts = itertools.chain.from_iterable(text_rows(candidates))
+    texts = itertools.chain.from_iterable(candidates.rows())
     return [*dict.fromkeys(texts)]
 
 
@@ -83,12 +77,11 @@ def encode_candidates(
     number = {
         text: place for place, text in enumerate(different_texts(candidates))
     }
-    rows = text_rows(candidates)
+    rows = [*candidates.rows()]
     numbers = np.array([number[text] for row in rows for text in row])
     count = candidates.num_candidates
-    queries = [one for one in candidates.queries for _ in range(count)]
-    documents = [one for row in candidates.documents for one in row]
-    pairs = Examples((queries, documents))
+    pairs = [(query, one) for query, *documents in rows for one in documents]
+    pairs = Examples(tuple(map(list, zip(*pairs, strict=True))))
     return EncodedCandidates(
         token_ids=texts.token_ids,
         segment_ids=texts.segment_ids,
@@ -175,7 +168,7 @@ def candidates_source(
             )
         known_queries = text_hashes(dev.queries)
         compared += ("the queries to measure on",)
-    choice = choose(text_rows(rows), text_hashes(texts), every, known_queries)
+    choice = choose(rows.rows(), text_hashes(texts), every, known_queries)
     chosen, held_out = (choice.part(one)[0] for one in (False, True))
     counts = choice.counts
     if not (len(chosen) and (settings.held_out or len(held_out))):

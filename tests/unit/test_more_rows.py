@@ -45,9 +45,10 @@ def file(tmp_path):
 def store(file, words):
     """A function that stores the copies next to their file."""
 
-    def make(examples=TRAIN, **settings):
+    def make(examples=TRAIN, row_numbers=(0, 1, 2), **settings):
+        place = file.parent / "stored"
         return store_augmented(
-            examples, file, words, 8, file.parent / "stored", **settings
+            examples, file, words, 8, place, np.array(row_numbers), **settings
         )
 
     return make

@@ -15,6 +15,7 @@ from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task
 from kdkit.training.candidates import EncodedCandidates, queries_source
+from kdkit.training.source import Source
 from kdkit.training.tasks import (
     Evaluator,
     TrainingRows,
@@ -22,10 +23,11 @@ from kdkit.training.tasks import (
     task_source,
 )
 from kdkit.training.text import (
-    masked_source,
+    FEW_ROWS,
+    full_batches,
     next_token_source,
-    plain_source,
     sentence_source,
+    text_source,
 )
 from kdkit.training.texts import vector_source
 
@@ -79,8 +81,10 @@ def packed(count=21, width=LENGTH, stride=None):
 
 def masked(tokenizer):
     masker = data.Masker(data.Masking(share_of="batch"), tokenizer)
-    return masked_source(
-        data.MaskedRows(packed(), masker), data.MaskedRows(packed(5), masker)
+    return text_source(
+        data.MaskedRows(packed(), masker),
+        data.MaskedRows(packed(5), masker),
+        "masked_accuracy",
     )
 
 
@@ -160,8 +164,11 @@ SOURCES = {
     ),
     "masked": Row(masked, 16, needs=("tokenizer",)),
     "plain": Row(
-        lambda: plain_source(
-            data.PackedRows(packed()), data.PackedRows(packed(5))
+        lambda: Source(
+            data.PackedRows(packed()),
+            data.PackedRows(packed(5)),
+            full_batches,
+            FEW_ROWS,
         ),
         16,
     ),
