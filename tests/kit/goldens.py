@@ -7,20 +7,18 @@ import json
 import numbers
 import os
 import pathlib
-import re
 import time
 
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens"
-RENAMED = FOLDER / "renamed_keys.json"
 FREEZES = os.environ.get("KDKIT_GOLDENS") == "freeze"
 TOLERANCE = 1e-6  # relative to the golden, and absolute
 SHOWN = 12
 NUM_SAMPLES = 5
 
 
-def check(name, key, value, tolerance=TOLERANCE, removed=()):
+def check(name, key, value, tolerance=TOLERANCE):
     """Compares a value with the golden of this key, or freezes it.
 
     Args:
@@ -29,8 +27,6 @@ def check(name, key, value, tolerance=TOLERANCE, removed=()):
         value: nested dicts and lists of numbers, strings and `None`.
         tolerance: float. What numbers with a fraction may differ by, relative
             to the golden's and absolute. All else is compared exactly.
-        removed: dotted keys, or patterns of them, that the golden has and the
-            value need not have.
     """
     file = FOLDER / f"{name}.json"
     value = rounded(value)
@@ -39,14 +35,7 @@ def check(name, key, value, tolerance=TOLERANCE, removed=()):
         return
     goldens = json.loads(file.read_text())
     assert key in goldens, f"{file} has no golden {key!r}: make goldens"
-    golden = goldens[key]
-    if removed:
-        golden = {
-            one: golden[one]
-            for one in golden
-            if all(matched(pattern, one) is None for pattern in removed)
-        }
-    found = list(differences(golden, value, tolerance))
+    found = list(differences(goldens[key], value, tolerance))
     assert not found, (
         f"{len(found)} differences from {file.name}, {key}:\n"
         + "\n".join(found[:SHOWN])
@@ -154,56 +143,3 @@ def flat(nested, prefix=""):
     for key, value in items:
         found |= flat(value, f"{prefix}.{key}" if prefix else str(key))
     return found
-
-
-def check_keys(name, key, nested, table, tolerance=TOLERANCE):
-    """Compares flat numbers and words, after the renaming of their keys.
-
-    Args:
-        table: string. The part of renamed_keys.json: `"config"` or `"events"`.
-        tolerance: float, as in `check`.
-    """
-    table = json.loads(RENAMED.read_text())[table]
-    values = in_old_spelling(flat(nested), table)
-    check(name, key, values, tolerance, table["removed"])
-
-
-def in_old_spelling(values, table):
-    """Dotted keys as version 0.1 spells them.
-
-    Args:
-        values: dict by dotted key, in the spelling of now.
-        table: dict. `"renamed"` goes from old patterns to new ones: `*` is one
-            part of a key, `**` one or more, and the new pattern has as many of
-            them. `"added"` goes from the patterns of new keys to the
-            value that means what 0.1 did. `"removed"` goes from the patterns
-            of old keys that nothing replaces to the reason.
-    """
-    found = {}
-    for key, value in values.items():
-        new = [one for one in table["added"] if matched(one, key) is not None]
-        if new and value == table["added"][new[0]]:
-            continue
-        for old, pattern in table["renamed"].items():
-            parts = matched(pattern, key)
-            if parts is not None:
-                key = filled(old, parts)
-                break
-        found[key] = value
-    return found
-
-
-def matched(pattern, key):
-    """What the stars of a pattern are in a key, `None` if it does not fit."""
-    regex = re.escape(pattern).replace(r"\*\*", "(.+)")
-    found = re.fullmatch(regex.replace(r"\*", r"([^.]+)"), key)
-    return None if found is None else list(found.groups())
-
-
-def filled(pattern, stars):
-    """A pattern with its stars replaced."""
-    stars = iter(stars)
-    return ".".join(
-        next(stars) if part in ("*", "**") else part
-        for part in pattern.split(".")
-    )

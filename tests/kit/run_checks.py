@@ -6,7 +6,6 @@ import numpy as np
 
 from kit import adapter
 from kit import goldens as comparing_goldens
-from kit.old_configs import in_old_spelling
 from kit.runs import RUNS
 
 EMBEDDED = ("a man runs on the grass", "the film was not bad .", "nam owt")
@@ -23,8 +22,11 @@ def check_run(workspace, name):
     for part in run.models:
         key = name if part == "." else f"{name}/{part}"
         for number, event in enumerate(computed_events(made / part)):
-            comparing_goldens.check_keys(
-                "events", f"{key} {number:02}", event, "events", run.tolerance
+            comparing_goldens.check(
+                "events",
+                f"{key} {number:02}",
+                comparing_goldens.flat(event),
+                run.tolerance,
             )
         check_model(key, run, made / part)
     batches = workspace.told(name)["batches"]
@@ -97,16 +99,6 @@ def fixed_inputs(model):
         name: made[name.removeprefix("encoder_").removeprefix("decoder_")]
         for name in model.input
     }
-
-
-def check_config(workspace, name, run):
-    """Compares a run's config with its golden, by dotted key."""
-    values = json.loads((run / "config.json").read_text())
-    del values["provenance"]
-    found = in_old_spelling(values, run)
-    comparing_goldens.check_keys(
-        "configs", name, workspace.without_place(found), "config"
-    )
 
 
 def file_of(folder, precision):

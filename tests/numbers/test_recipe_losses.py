@@ -28,6 +28,7 @@ from kit.helpers import (
 
 import kdkit
 from kdkit import data, models, taps
+from kdkit.config.runs import ADAPTER
 from kdkit.data.unlabeled import mix_unlabeled
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
@@ -302,10 +303,11 @@ def settings_of(*words):
 
 
 def test_a_control_is_trained_with_the_stages_optimizer():
-    made = settings_of("--smoke", "--parity", "tinybert", "--control")
-    (control,) = made["control"]
-    assert control["optimizer"] == made["stages"][-1]["optimizer"]
-    assert not control["optimizer"]["bias_correction"]
+    words = ("--smoke", "--parity", "tinybert", "--control")
+    made = ADAPTER.validate_python(settings_of(*words))
+    (control,) = made.arms["control"]
+    assert control.optimizer == made.stages[-1].optimizer
+    assert not control.optimizer.bias_correction
 
 
 @pytest.mark.parametrize(("task", "length"), [("sst2", 64), ("mrpc", 128)])

@@ -17,7 +17,8 @@ def objectives(*assignments):
     """The objectives of TinyBERT's stages with these settings."""
     words = [word for one in assignments for word in ("--set", one)]
     words = ["distill", "tinybert", "--smoke", *words, "--run-dir", "runs/x"]
-    return [stage["objectives"] for stage in resolved(words)["stages"]]
+    stages = resolved(words)["stages"].values()
+    return [[*stage["objectives"].values()] for stage in stages]
 
 
 def block_with(page, word):
@@ -47,10 +48,8 @@ def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     rows = [f"text {n};{('bad', 'good')[n % 2]}" for n in range(30)]
     table = tmp_path / "reviews.csv"
     table.write_text("\n".join(["review;sentiment", *rows]))
-    names = {}
-    exec(block_with("own_data", "from_table("), names)
+    exec(block_with("own_data", "from_table("), {})
     assert capsys.readouterr().out == "reviews ('bad', 'good') 4\n"
-    assert names["data"].table.train == str(table)
     (text,) = re.findall(r"```toml\n(.*?)```", document("own_data"), re.S)
     rows = [f"text {n},{kind}" for n in range(9) for kind in LABELS]
     for name in ("complaints.csv", "complaints_dev.csv"):

@@ -3,36 +3,31 @@
 import json
 
 import pytest
-from kit.adapter import command, resolved
+from kit.adapter import resolved
 
+from kdkit.cli.loading import choose_devices
 from kdkit.training import distribution
 
 
 @pytest.mark.parametrize(
-    ("words", "config", "taken"),
-    [
-        ((), {"strategy": "mirrored", "replicas": 4}, [4]),
-        (("--devices", "2"), {"strategy": "mirrored", "replicas": 4}, [2]),
-        ((), {"strategy": "mirrored"}, []),
-        ((), {}, []),
-    ],
+    ("number", "noted", "taken"),
+    [(None, {"replicas": 4}, [4]), (2, {"replicas": 4}, [2]), (None, {}, [])],
 )
 def test_a_config_alone_takes_as_many_devices_as_its_run_had(
-    words, config, taken, tmp_path, monkeypatch
+    number, noted, taken, tmp_path, monkeypatch
 ):
     found = []
     monkeypatch.setattr(distribution, "use_devices", found.append)
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(config))
-    place = ("--run-dir", tmp_path / "run")
-    command(["distill", "--config", file, *place, *words])  # lacks a recipe
+    (tmp_path / "config.json").write_text(json.dumps(noted))
+    choose_devices("mirrored", number, str(tmp_path))
+    choose_devices(None, None, str(tmp_path))
     assert found == taken
 
 
 def test_runs_in_a_run_share_its_strategy():
     words = ["distill", "tinybert", "--smoke", "--strategy", "mirrored"]
-    settings = resolved([*words, "--run-dir", "unused"])
-    assert settings["teacher"]["strategy"] == "mirrored"
+    steps = resolved([*words, "--run-dir", "unused"])["steps"]
+    assert steps["teacher"]["training"]["strategy"] == "mirrored"
 
 
 def test_slurm_names_the_processes_in_the_order_of_tensorflow(monkeypatch):

@@ -111,7 +111,5 @@ def test_a_process_that_sigterm_ends_has_status_143():
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
 def test_a_verb_that_is_stopped_has_its_status(number, status, monkeypatch):
-    monkeypatch.setattr(
-        command_line, "wanted_page", lambda *unused: send(number)
-    )
+    monkeypatch.setattr(command_line, "_run", lambda *unused: send(number))
     assert command_line.main(["report", "runs/pkd"]) == status

@@ -8,6 +8,7 @@ from kit.runs import TAUGHT
 from kit.tasks import write_polyphone
 
 from kdkit import Objective
+from kdkit.config.runs import ADAPTER
 from kdkit.losses import PatienceMSE, SoftCrossEntropy
 from kdkit.recipes import Stage
 
@@ -75,13 +76,12 @@ def test_control_has_as_many_updates_at_the_last_stages_rate(workspace):
         *("--set", "stages.intermediate_layer.learning_rate=5e-5"),
         *("--set", "stages.prediction_layer.learning_rate=3e-5"),
     )
-    found = resolved(workspace.words(words))
-    (control,) = found["control"]
-    last = found["stages"][-1]
-    assert (control["epochs"], control["learning_rate"]) == (5, 3e-5)
-    assert control["batch_size"] == last["batch_size"]
-    assert control["hard_label_weight"] == 1.0
-    assert not control["objectives"]
+    found = ADAPTER.validate_python(resolved(workspace.words(words)))
+    (control,) = found.arms["control"]
+    assert (control.epochs, control.learning_rate) == (5, 3e-5)
+    assert control.batch_size == found.stages[-1].batch_size
+    assert control.hard_label_weight == 1.0
+    assert not control.objectives
 
 
 def test_labels_that_cannot_be_smoothed_are_refused(tmp_path, workspace):

@@ -99,7 +99,7 @@ def prepared(folder):
     (folder / "folder" / "part").write_text(OLD)
     run = folder / "reported"
     run.mkdir()
-    (run / "config.json").write_text('{"verb": "distill", "seed": 1}')
+    (run / "config.json").write_text(CONFIG.model_dump_json())
     (run / "metrics.jsonl").write_text('{"event": "inputs", "time": 1}\n')
     return folder
 
