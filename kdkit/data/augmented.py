@@ -85,21 +85,6 @@ def store_augmented(
 
     Writes tokens to disk batch by batch, with only a few numbers per example in
     memory.
-
-    Args:
-        examples: `Examples` with labels, all that the file was made from.
-        file: path of a tab-separated file with a header, as
-            `kdkit.augmentation.write_augmented` makes it: `source_row`, and
-            the texts as the last columns.
-        tokenizer, sequence_length: as in `encode`.
-        directory: `pathlib.Path`. The folder for the tokens.
-        row_numbers: int array. The labelled examples to train on; augmented
-            examples from other sources are skipped.
-        known: tuple of `Examples`, dev and test. Augmented examples with the
-            same texts are left out.
-
-    Raises:
-        UsageError: as `read_copies` and `require_made_from`.
     """
     require_made_from(file, examples)
     labeled = examples.take(row_numbers)
@@ -137,13 +122,7 @@ def require_made_from(
 ) -> None:
     """Requires that a file was made from these texts, if it contains that.
 
-    Args:
-        file: path, as `store_augmented` takes it.
-        examples: `Examples`, the expected sources.
-        settings: dict of the other expected values, or `None` to accept any.
-
-    Raises:
-        UsageError: with the differences, and for a file that has changed.
+    With `settings`, it also requires these, and that the file contains them.
     """
     with open(file, "rb") as opened:
         first = opened.readline().decode(errors="replace")
@@ -174,27 +153,12 @@ def require_made_from(
 
 
 def count_copies(file) -> int:
-    """Counts the augmented examples in a file.
-
-    Args:
-        file: path, as `store_augmented` takes it.
-    """
+    """Counts the augmented examples in a file."""
     return sum(1 for _ in _table(file).cells(()))
 
 
 def read_copies(file, num_texts: int, num_rows: int):
-    """Yields the source and the texts of every augmented example in a file.
-
-    Args:
-        file: path, as `store_augmented` takes it.
-        num_texts: int. 1 for sentences, 2 for pairs.
-        num_rows: int. The number of the task's examples, the possible sources.
-
-    Raises:
-        UsageError: for columns of another number of texts, and with file and
-            line for another number of columns and for a source that is not a
-            row of the task.
-    """
+    """Yields the source and the texts of every augmented example in a file."""
     table = _table(file)
     columns = table.headings[-num_texts:]
     if SOURCE_ROW in columns:

@@ -10,6 +10,7 @@ from kdkit import models
 from kdkit.data.stream import CacheableDataset
 from kdkit.data.tables import Columns, Examples
 from kdkit.errors import UsageError
+from kdkit.models.tokenizer import joined
 
 ROWS_PER_STEP = 1024  # tokenized together
 
@@ -211,15 +212,7 @@ def room_for_text(sequence_length: int, num_special: int) -> int:
 
 
 def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
-    """Tokenises every different text once.
-
-    Args:
-        texts: iterable of strings.
-        tokenizer: as in `encode`.
-
-    Returns:
-        Dict from text to its token ids, without special tokens.
-    """
+    """Tokenises every different text once."""
     texts = list(dict.fromkeys(texts))
     rows = models.as_tokenizer(tokenizer).rows(texts)
     arrays = (np.array(row, "int32") for row in rows)
@@ -337,12 +330,11 @@ def encode_tokens(
     room = room_for_text(sequence_length, NUM_SPECIAL)
     texts = [_as_in_text(words, tokenizer) for words in examples.words]
     pieces = tokenize((word for words in texts for word in words), tokenizer)
-    token_ids, labels, lengths, num_truncated = [], [], [], 0
-    targets = []
+    unknown = np.array([tokenizer.unknown_token_id], "int32")
+    token_ids, labels, targets, num_truncated = [], [], [], 0
     for words, word_labels in zip(texts, examples.labels, strict=True):
         of_words = [
-            pieces[word] if len(pieces[word]) else _unknown(tokenizer)
-            for word in words
+            pieces[word] if len(pieces[word]) else unknown for word in words
         ]
         row = np.concatenate(of_words)
         starts = np.cumsum([0, *map(len, of_words[:-1])])
@@ -353,20 +345,21 @@ def encode_tokens(
             num_truncated += 1
             first = np.append(np.flatnonzero(row_labels != NO_LABEL), 0)[0]
             begin = np.clip(first - room // 2, 0, len(row) - room)
-            row = row[begin : begin + room]
-            row_labels = row_labels[begin : begin + room]
+        window = slice(begin, begin + room)
         kept = (begin <= starts) & (starts < begin + room)
         given = np.where(kept, word_labels, CUT_OFF - np.array(word_labels))
         targets.append(given[np.array(word_labels) != NO_LABEL])
-        token_ids += [[tokenizer.start_token_id], row, [tokenizer.end_token_id]]
-        labels += [[NO_LABEL], row_labels, [NO_LABEL]]
-        lengths.append(len(row) + NUM_SPECIAL)
-    flat_ids = np.concatenate(token_ids).astype("int32")
+        labels.append([NO_LABEL, *row_labels[window].tolist(), NO_LABEL])
+        read = row[window].tolist()
+        token_ids.append(
+            [tokenizer.start_token_id, *read, tokenizer.end_token_id]
+        )
+    flat_ids, lengths = joined(token_ids)
     return EncodedTokens(
         token_ids=flat_ids,
         segment_ids=np.zeros_like(flat_ids),
-        lengths=np.array(lengths, "int32"),
-        labels=np.concatenate(labels).astype("int32"),
+        lengths=lengths,
+        labels=joined(labels)[0],
         sequence_length=sequence_length,
         num_truncated=num_truncated,
         pad_token_id=tokenizer.pad_token_id,
@@ -379,8 +372,3 @@ def _as_in_text(words, tokenizer):
     if tokenizer.kind != "BPE":
         return words
     return [f" {word}" if place else word for place, word in enumerate(words)]
-
-
-def _unknown(tokenizer):
-    """The id for a word without any token."""
-    return np.array([tokenizer.unknown_token_id], "int32")

@@ -113,21 +113,7 @@ class TableLayout(Files):
 
 
 def read_table(path, layout: TableLayout, is_test: bool = False) -> Examples:
-    """Reads one file.
-
-    Args:
-        path: path of the file.
-        layout: `TableLayout` of its task.
-        is_test: bool. Whether the file may lack the label column. Defaults to
-            `False`.
-
-    Returns:
-        `Examples`; without labels for a test file without a label column.
-
-    Raises:
-        UsageError: for a missing column, and with file and line for another
-            number of columns, a row without text and an unknown label.
-    """
+    """Reads one file."""
     if is_test:
         layout = layout.test_layout or layout
     rows = tab_rows(filled_lines(path))

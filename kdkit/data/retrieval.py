@@ -78,7 +78,8 @@ def read_retrieval(
             a judgement of an unknown query or document.
     """
     found, others = _texts(queries, needs_text=True), _texts(documents)
-    judged = {}
+    numbers = {one: number for number, one in enumerate(others)}
+    judged, relevant = set(), collections.defaultdict(dict)
     parse = label_parser(None)
     for place, cells in _rows(
         judgements, (QUERIES, DOCUMENTS, RELEVANCES), (), _trec
@@ -89,10 +90,8 @@ def read_retrieval(
                 raise UsageError(f"unknown id, {query} or {document}.")
             if (query, document) in judged:
                 raise UsageError(f"another judgement of {query}, {document}.")
-            judged[query, document] = parse(relevance)
-    numbers = {one: number for number, one in enumerate(others)}
-    relevant = collections.defaultdict(dict)
-    for (query, document), relevance in judged.items():
+            judged.add((query, document))
+            relevance = parse(relevance)
         if relevance > 0 and not (ignore_same_id and query == document):
             relevant[query][numbers[document]] = relevance
     used = [one for one in found if one in relevant]

@@ -93,11 +93,7 @@ def encode_sentences(
 
 
 def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
-    """Joins sentences of several languages to one corpus.
-
-    Args:
-        parts: `EncodedSentences` of one vocabulary.
-    """
+    """Joins sentences of several languages to one corpus."""
     return EncodedSentences(
         np.concatenate([part.token_ids for part in parts]),
         np.concatenate([part.lengths for part in parts]),

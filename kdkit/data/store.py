@@ -26,11 +26,7 @@ def write_columns(
 ) -> None:
     """Writes the columns of all steps, and what is known about them.
 
-    Args:
-        folder: path of a new folder, or of an earlier one to replace.
-        columns: dict from names to dtypes.
-        steps: iterable of dicts from names to arrays. It may add to `about`.
-        about: dict of values for JSON, written after the last step.
+    The steps may add to `about`, which is written last.
     """
     folder = pathlib.Path(folder)
     is_new = not folder.exists() or not any(folder.iterdir())
@@ -80,18 +76,10 @@ def store_encoded(
     folder,
     made_of: str = "",
 ) -> tuple[EncodedExamples, np.ndarray, dict]:
-    """Encodes rows of texts and writes them to disk, or opens the stored ones.
+    """Encodes the numbered texts of `read` on disk, or opens the stored ones.
 
-    Args:
-        read: callable that yields a number and the texts of each row. It may
-            add to its argument, what is known about the rows.
-        tokenizer, sequence_length: as in `encode`.
-        folder: path, as in `write_columns`.
-        made_of: string. Rows that were made of something else are not opened.
-
-    Returns:
-        Tuple of `EncodedExamples`, whose token ids are mapped from a file, an
-        int array of the rows' numbers, and what is known about them.
+    `read` may add to its argument, which is stored and returned, too. Rows that
+    were made of something other than `made_of` are not opened.
     """
     found = read_columns(folder, ENCODED)
     if found is None or found[1]["made_of"] != made_of:

@@ -128,12 +128,8 @@ def parts_of(rows: np.ndarray, num_parts: int) -> list[np.ndarray]:
     """Splits a batch into parts, for gradient accumulation.
 
     An optimiser with `gradient_accumulation_steps=num_parts` makes one update
-    per batch, with the mean of its parts' gradients.
-
-    Args:
-        rows: array. The numbers of a batch's examples.
-        num_parts: int. Parts differ by at most one example. A batch with fewer
-            examples than parts repeats examples, so that no part is empty.
+    per batch, with the mean of its parts' gradients. A batch with fewer
+    examples than parts repeats examples, so that no part is empty.
 
     >>> parts_of(np.arange(5), 2), parts_of(np.arange(1), 2)
     ([array([0, 1]), array([2, 3, 4])], [array([0]), array([0])])
@@ -340,10 +336,6 @@ def _spec(*arrays):
 def rows_within(row_bytes: int, most: int) -> int:
     """Returns the number of examples in at most 256 MB, at least one.
 
-    Args:
-        row_bytes: int. Bytes of one example.
-        most: int. The largest number of examples.
-
     >>> rows_within(50_000_000, 64), rows_within(1, 64), rows_within(10**9, 64)
     (5, 64, 1)
     """
@@ -353,14 +345,8 @@ def rows_within(row_bytes: int, most: int) -> int:
 def for_any_shape(function):
     """Returns a function of batches that is traced once for all lengths.
 
-    `tf.function` alone would trace each padded length again.
-
-    Args:
-        function: callable that takes a dict of tensors.
-
-    Returns:
-        A callable that takes dicts of tensors with the same names, dtypes and
-        ranks.
+    `tf.function` alone would trace each padded length again. All batches need
+    the same names, dtypes and ranks.
     """
     traced = []
 

@@ -104,18 +104,9 @@ class Examples(Columns):
 def labeled(
     path, rows: Iterable, num_texts: int, words=None, separator=None
 ) -> Examples:
-    """Returns the examples in the rows of a file.
+    """Returns the examples in a file's rows: a place, and texts with a label.
 
-    Args:
-        path: path of the file.
-        rows: iterable of a row's place and its cells: the texts, then the
-            label. Rows without labels have no more cells.
-        num_texts: int.
-        words, separator: as in `label_parser`.
-
-    Raises:
-        UsageError: with file and place for a row without a text, and for a
-            label that is no class or no finite number.
+    Rows without labels have texts alone.
     """
     parse = label_parser(words, separator)
     texts, labels = tuple([] for _ in range(num_texts)), []
@@ -131,12 +122,9 @@ def labeled(
 
 
 def label_parser(words, separator=None):
-    """Returns a function from the text of a label to its number.
+    """Returns a function from the text of a label to its number, or score.
 
-    Args:
-        words: sequence of the classes' words, or `None` for scores.
-        separator: string that separates several labels of one row. Its
-            function returns an array of zeros and ones.
+    With a separator of several labels, it returns an array of zeros and ones.
     """
     if words is None:
         return _score

@@ -19,17 +19,7 @@ TABLES = (".csv", ".tsv", *JSON_LINES, *PARQUET)
 def read_rows(
     path, columns: tuple[str, ...] = (), finds_quotes: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yields the place and the texts of each row of a file.
-
-    Args:
-        path: path of the file.
-        columns: tuple of strings. The headings of a table's texts. Empty if
-            each line is a text.
-        finds_quotes: bool, as in `open_table`.
-
-    Raises:
-        UsageError: for a table without `columns`, and as `open_table`.
-    """
+    """Yields the place and the texts of each row of a file."""
     if columns:
         yield from open_table(path, columns, finds_quotes).columns(columns)
         return

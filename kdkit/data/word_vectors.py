@@ -17,24 +17,10 @@ BEGINS_A_WORD = ("Ġ", "▁")
 def read_word_vectors(path, words: Sequence[str]):
     """Reads the vectors of some words.
 
-    The file is read line by line, and only the requested vectors are in memory.
-
-    Args:
-        path: string or path. A UTF-8 file with a word and its numbers on each
-            line, separated by spaces. A first line with only two numbers, as
-            in word2vec's files, is skipped.
-        words: sequence of different strings; empty strings have no vector.
-            They must match exactly. If the file has a word twice, its first
-            vector is used.
-
-    Returns:
-        Tuple of a `float32` array of shape `(len(words), width)`, zeros for
-        words that are not in the file, and a `bool` array of shape
-        `(len(words),)`, true for words in the file.
-
-    Raises:
-        UsageError: (a `ValueError`) with file and line, for another number of
-            numbers than in the first line, and for one that is not finite.
+    Each line has a word and its numbers; word2vec's first line of two numbers
+    is skipped. Returns an array of shape `(len(words), width)`, with zeros for
+    words that are not in the file, and whether each word is in it. Only these
+    vectors are in memory.
 
     References:
      - [Pennington et al., 2014](https://aclanthology.org/D14-1162)
@@ -46,20 +32,7 @@ def read_word_vectors(path, words: Sequence[str]):
 
 
 def read_all_word_vectors(path, most: int | None = None):
-    """Reads all words of a file with their vectors.
-
-    Args:
-        path: string or path, as in `read_word_vectors`.
-        most: int or `None`. Read only so many first words. Defaults to `None`,
-            all words.
-
-    Returns:
-        Tuple of a list of strings and a `float32` array of shape
-        `(num_words, width)`. If the file has a word twice, the first one.
-
-    Raises:
-        UsageError: as `read_word_vectors`, for every line that is read.
-    """
+    """Reads all words of a file with their vectors."""
     vectors = dict(itertools.islice(_vectors(path), most))
     return list(vectors), np.stack(list(vectors.values()))
 

@@ -133,6 +133,7 @@ def task_source(
     unlabeled: EncodedExamples | None = None,
     per_labeled: float = 1.0,
     num_rows: int | None = None,
+    **fields,
 ) -> Source:
     """Returns the examples of a task as a source."""
     examples, rows = labeled.encoded, labeled.rows_of_epoch
@@ -156,6 +157,7 @@ def task_source(
         training_metrics=kind.training_metrics,
         known_outputs=functools.partial(dev_logits, evaluator),
         without_teacher=without_teacher,
+        **fields,
     )
 
 
@@ -239,9 +241,12 @@ class TaskRows:
             control = functools.partial(
                 task_source, train, evaluator, buckets, num_rows=count
             )
-        source = task_source(train, evaluator, buckets, unlabeled, per_labeled)
-        return dataclasses.replace(
-            source,
+        return task_source(
+            train,
+            evaluator,
+            buckets,
+            unlabeled,
+            per_labeled,
             control=control,
             counts=self.counts,
             augmented=train.counts,
