@@ -14,7 +14,7 @@ from kdkit.late import np
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
-CHOSEN, EMPTY, LEFT_OUT, REPEATED = range(4)
+CHOSEN, EMPTY, KNOWN, REPEATED = range(4)
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
@@ -57,8 +57,8 @@ class Choice:
         groups: int array of the same shape. Rows with the same first text are
             a group. Groups are counted from 0 in the order of the rows.
         is_held_out: bool array of the same shape.
-        counts: dict. How many rows have `"texts"`, and how many are `"empty"`,
-            `"left_out"` as known, or `"repeated"`.
+        counts: dict. How many `"rows"` have text, and how many are `"empty"`,
+            `"dropped"` as known, or `"repeated"`.
     """
 
     rows: "np.ndarray"
@@ -97,7 +97,7 @@ def choose(
         if all(map(has_text, texts)):
             hashes = tuple(map(text_hash, texts))
             is_known = hashes[0] in known_first or not known.isdisjoint(hashes)
-            reason = LEFT_OUT if is_known else CHOSEN
+            reason = KNOWN if is_known else CHOSEN
         reasons.append(reason)
         keys.append(hash(hashes))
         firsts.append(hashes[0])
@@ -113,11 +113,12 @@ def choose(
     is_held_out = np.zeros(len(chosen), bool)
     if every:
         is_held_out = groups % every == 0
+    found = np.bincount(reasons, minlength=4).tolist()
     counts = {
-        "texts": int((reasons != EMPTY).sum()),
-        "empty": int((reasons == EMPTY).sum()),
-        "left_out": int((reasons == LEFT_OUT).sum()),
-        "repeated": int((reasons == REPEATED).sum()),
+        "rows": len(reasons) - found[EMPTY],
+        "empty": found[EMPTY],
+        "dropped": found[KNOWN],
+        "repeated": found[REPEATED],
     }
     return Choice(chosen, groups, is_held_out, counts)
 

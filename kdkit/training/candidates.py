@@ -22,7 +22,7 @@ from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics
 from kdkit.training.source import Source, bucket_orders, measured, reader
 from kdkit.training.tasks import LOGITS
-from kdkit.training.texts import encode_pairs, read_known, text_counts
+from kdkit.training.texts import encode_pairs, read_known
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ def candidates_source(
     if not (len(chosen) and (settings.held_out or len(held_out))):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
-            f"{counts['repeated']} are repeated and {counts['left_out']} in "
+            f"{counts['repeated']} are repeated and {counts['dropped']} in "
             "the data for evaluation."
         )
 
@@ -193,9 +193,9 @@ def candidates_source(
         f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
         f"{settings.pair_length}; {counts['repeated']} repeated rows left out."
     )
-    if counts["left_out"]:
+    if counts["dropped"]:
         _log.warning(
-            f"{counts['left_out']} rows are left out because "
+            f"{counts['dropped']} rows are left out because "
             f"{' or '.join(compared)} contain one of their texts."
         )
     return queries_source(
@@ -204,5 +204,5 @@ def candidates_source(
         settings.num_buckets,
         "dev" if settings.held_out else "held_out",
         pairs,
-        text_counts(counts, compared),
+        {**counts, "compared_with": compared},
     )
