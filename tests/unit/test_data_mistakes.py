@@ -1,6 +1,7 @@
 """Mistakes in data that would change a number unnoticed, by their place."""
 
 import json
+import types
 
 import keras_hub
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 from kdkit import data, tasks
 from kdkit.data.augmented import read_copies
 from kdkit.data.layouts import read_table
-from kdkit.data.orders import epoch_batches
 from kdkit.data.retrieval import read_candidates, read_retrieval
 from kdkit.data.texts import corpus_texts, parallel_pairs, require_parallel
 from kdkit.data.unlabeled import read_unlabeled
@@ -267,6 +267,7 @@ def word_pieces():
     )
 
 
+SHORT = types.SimpleNamespace(row_lengths=np.array([3, 9]), sequence_length=8)
 QUESTIONS = data.Questions(["p"], ["q"], [("a", "b")])
 CALLS = {
     "rows": (lambda: data.Examples((["a", "b"], ["c"])), "as many labels"),
@@ -291,7 +292,7 @@ CALLS = {
         lambda: data.Questions(["p"], ["q", "q"], [("a", "b")]), "same length"
     ),
     "boundary": (
-        lambda: epoch_batches(np.array([3, 9]), (4, 8), 2, 0, 0), "below"
+        lambda: data.Buckets(2).order(SHORT), "below"
     ),
     "share": (lambda: data.Masking(share=1.0), "Impossible masking"),
     "span_share": (lambda: data.SpanMasking(share=1.1), "Impossible masking"),
