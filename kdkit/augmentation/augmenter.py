@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from kdkit.augmentation.candidates import MaskedWords, Query
-from kdkit.data import tokenize
+from kdkit.data.encoding import tokenize
 from kdkit.errors import UsageError
 from kdkit.late import LateModule
 

@@ -8,7 +8,8 @@ import shutil
 import time
 
 from kdkit.data import Examples
-from kdkit.data.augmented import NOTE, SOURCE_ROW, texts_digest
+from kdkit.data.augmented import NOTE, SOURCE_ROW
+from kdkit.data.selection import rows_digest
 from kdkit.errors import UsageError
 from kdkit.io.files import digest_of_text, staged, write_text
 from kdkit.io.locks import alone_with
@@ -61,7 +62,7 @@ def write_augmented(
     """
     output = pathlib.Path(output)
     require_new_file(output)
-    made_from = {**settings, "texts": texts_digest(examples)}
+    made_from = {**settings, "texts": rows_digest(examples.texts)}
     key = digest_of_text(json.dumps(made_from, sort_keys=True))
     folder = output.with_name(f".{output.name}.steps-{key}")
     steps = [

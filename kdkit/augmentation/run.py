@@ -12,8 +12,8 @@ from kdkit.augmentation.candidates import (
 )
 from kdkit.augmentation.files import require_new_file, write_augmented
 from kdkit.config import data as config
-from kdkit.data import read_all_word_vectors
 from kdkit.data.augmented import require_made_from
+from kdkit.data.word_vectors import read_all_word_vectors
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.io.locks import locked

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data, tasks
+from kdkit import tasks
 from kdkit.cli.models import (
     measured_task,
     names_a_table,
@@ -28,7 +28,9 @@ from kdkit.cli.verb_flags import (
     TEXT,
     reject_given,
 )
+from kdkit.data.retrieval import read_retrieval
 from kdkit.data.stored_texts import read_hashes, text_hash
+from kdkit.data.texts import parallel_pairs
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.tasks import embedding_metrics
@@ -242,7 +244,7 @@ def _read(place, options) -> _Texts:
 
 
 def _translations(options):
-    pairs = list(data.ParallelText(tuple(options.bitext)).pairs())
+    pairs = parallel_pairs(options.bitext)
     sides = tuple(map(list, zip(*pairs, strict=True)))
     return _Texts(
         {"bitext": options.bitext},
@@ -257,7 +259,7 @@ def _translations(options):
 def _retrieval(options):
     files = {name: getattr(options, name) for name in RETRIEVAL}
     same = {"ignore_same_id": True} if options.ignore_same_id else {}
-    found = data.read_retrieval(**files, **same)
+    found = read_retrieval(**files, **same)
 
     def metrics(queries, documents, rows, similarity):
         judgements = {row: found.judgements[row] for row in rows.tolist()}

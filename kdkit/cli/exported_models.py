@@ -18,10 +18,11 @@ from kdkit.cli.opened_embedders import open_embedder
 from kdkit.cli.verb_flags import TASK, VECTORS, reject_given, require
 from kdkit.config.data import Pairs
 from kdkit.data import Examples
+from kdkit.data.packing import PADDING, open_packed
 from kdkit.data.retrieval import POSITIVE
+from kdkit.data.texts import corpus_texts
 from kdkit.errors import UsageError
 from kdkit.export.quantization import CALIBRATION_ROWS
-from kdkit.io.reading import has_text
 from kdkit.models.conventions import PLAIN
 from kdkit.models.heads import untrained_head
 from kdkit.training.text import load_sentences
@@ -185,12 +186,10 @@ def _held_out_pairs(text, tokenizer):
 
 def _held_out(directory, length):
     """Some sequences of a run's held-out text, `None` if there are none."""
-    rows = data.open_packed(directory)
+    rows = open_packed(directory)
     if rows is None:
         return None
-    return [
-        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
-    ]
+    return [row[row != PADDING][:length] for row in rows.rows[:DECODER_ROWS]]
 
 
 def _read_embedder(place, exporter, options):
@@ -256,9 +255,8 @@ def _texts(place, options):
         files = [file for file in named if pathlib.Path(file).is_file()]
         if not files:
             return None
-    corpus = data.Corpus(tuple(map(str, files)), column)
-    lines = filter(has_text, corpus.texts())
-    texts = [*dict.fromkeys(itertools.islice(lines, MAX_TEXTS))]
+    lines = itertools.islice(corpus_texts(files, column), MAX_TEXTS)
+    texts = [*dict.fromkeys(lines)]
     order = np.random.default_rng(SEED).permutation(len(texts)).tolist()
     texts = [texts[row] for row in order]
     return texts[:VERIFICATION_ROWS], texts[VERIFICATION_ROWS:] or texts

@@ -19,7 +19,8 @@ from kdkit.cli.verb_flags import (
     unread,
 )
 from kdkit.config.data import Corpus, Pairs, Sentences
-from kdkit.data import BatchStream, Masking, open_packed, pack, pack_stream
+from kdkit.data import BatchStream, Masking
+from kdkit.data.packing import open_packed
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.models.heads import is_causal
@@ -29,6 +30,7 @@ from kdkit.training.source import make_forward
 from kdkit.training.text import (
     load_sentences,
     other_sources,
+    pack_text,
     packed_source,
     require_vocabulary,
     sentence_source,
@@ -77,6 +79,7 @@ def open_on_text(place, options):
             column=options.column,
             one_document=options.one_document,
             detokenizer=options.detokenizer,
+            sequence_length=length,
         )
     loaded = models.load_language_model(options.model)
     if not loaded.has_trained_head:
@@ -94,7 +97,7 @@ def open_on_text(place, options):
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder)
         if options.corpus is not None:
-            rows = _pack(text, loaded, length, folder, options.stride)
+            rows = _pack(text, loaded, folder, options.stride)
         else:
             directory = pathlib.Path(options.model, "corpus/held_out")
             rows = open_packed(directory)
@@ -128,21 +131,11 @@ def _in_words(how_read):
     )
 
 
-def _pack(text, loaded, length, folder, stride):
+def _pack(text, loaded, folder, stride):
     """The whole text as sequences for a model."""
-    if is_causal(loaded.model):
-        return pack_stream(
-            text.texts(held_out=True),
-            loaded.tokenizer,
-            length,
-            folder,
-            stride,
-            one_document=text.one_document,
-            num_words=text.num_words(),
-        )
-    if stride is not None or text.one_document:
+    if not is_causal(loaded.model) and (stride or text.one_document):
         raise unread("--stride or --one-document", "for an encoder")
-    return pack(text.texts(held_out=True), loaded.tokenizer, length, folder)
+    return pack_text(text, loaded.tokenizer, folder, loaded.model, True, stride)
 
 
 @dataclasses.dataclass(frozen=True)

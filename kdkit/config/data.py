@@ -20,6 +20,20 @@ from kdkit.config.fields import (
     Strings,
     tasks,
 )
+from kdkit.data import retrieval
+from kdkit.data.synthetic import (
+    GENERATED_LANGUAGES,
+    load_candidates,
+    load_sentiment,
+)
+from kdkit.data.texts import (
+    DETOKENIZERS,
+    corpus_lines,
+    corpus_texts,
+    parallel_pairs,
+    parallel_rows,
+    require_parallel,
+)
 from kdkit.errors import unknown
 from kdkit.io.reading import has_text
 from kdkit.settings import Count, Every, Length, Positive, Seed, Share
@@ -168,24 +182,28 @@ class Corpus(Lines):
         texts = self._texts(held_out)
         if self.detokenizer is None:
             return texts
-        return map(data.DETOKENIZERS[self.detokenizer], texts)
+        return map(DETOKENIZERS[self.detokenizer], texts)
 
     def num_words(self) -> int:
-        """Counts the words to measure on, before any detokenizer."""
-        if self.held_out:
-            return self._corpus(self.held_out).num_words()
-        return sum(1 + len(text.split()) for text in self._texts(True))
+        """Counts the words to measure on, before any detokenizer.
+
+        The end of every text counts as a word, and with `one_document` that of
+        every line: 82,430 words in the test split of Penn Treebank, 245,569 in
+        that of WikiText-2.
+        """
+        # The empty string after the last line of a document is not a line.
+        return sum(1 + len(text.split()) for text in self._texts(True) if text)
 
     def _texts(self, held_out):
         if held_out and self.held_out:
-            return self._corpus(self.held_out).texts()
-        texts = data.load_sentiment("train").texts[0]
+            return self._read(self.held_out)
+        texts = load_sentiment("train").texts[0]
         if self.files:
-            texts = self._corpus(self.files).texts()
+            texts = self._read(self.files)
         return self.part(texts, held_out)
 
-    def _corpus(self, files):
-        return data.Corpus(files, self.column, self.one_document)
+    def _read(self, files):
+        return corpus_texts(files, self.column, self.one_document)
 
 
 class Sentences(Lines):
@@ -210,7 +228,7 @@ class Sentences(Lines):
         sources = zip(*data.generated_pairs(), strict=True)
         if self.files:
             sources = [
-                data.Corpus((file,), self.column).texts()
+                corpus_texts([file], self.column)
                 for file in (of_files or self.files)
             ]
         for number, texts in enumerate(sources):
@@ -239,16 +257,13 @@ class Pairs(Lines):
     def pairs(self, held_out: bool) -> Iterator[tuple[str, str]]:
         """Yields the pairs to measure on, or the pairs to train on."""
         if held_out and self.held_out:
-            return self._parallel(self.held_out).pairs()
+            return parallel_pairs(self.held_out, self.columns)
         pairs = data.generated_pairs()
         if self.files:
             if self.max_texts is not None:  # the files' ends are not read
-                self._parallel(self.files).check()
-            pairs = self._parallel(self.files).pairs()
+                require_parallel(self.files, self.columns)
+            pairs = parallel_pairs(self.files, self.columns)
         return self.part(pairs, held_out)
-
-    def _parallel(self, files):
-        return data.ParallelText(files, self.columns or None)
 
 
 Text = Annotated[Corpus | Sentences | Pairs, Field(discriminator="kind")]
@@ -281,9 +296,9 @@ class Texts(EmbedderData):
 
     def lines(self) -> Iterator[str]:
         """Yields the lines, also empty ones."""
-        lines = data.load_sentiment("train").texts[0]
+        lines = load_sentiment("train").texts[0]
         if self.files:
-            lines = data.Corpus(self.files, self.column).lines()
+            lines = corpus_lines(self.files, self.column)
         return itertools.islice(lines, self.max_texts)
 
     def texts(self, held_out: bool) -> Iterator[str]:
@@ -306,7 +321,7 @@ class Translations(EmbedderData):
     def languages(self) -> tuple[str, ...]:
         """Names of the languages: the ends of the files' names, or numbers."""
         if not self.files:
-            return data.GENERATED_LANGUAGES
+            return GENERATED_LANGUAGES
         names = [pathlib.Path(file).suffix[1:] for file in self.files]
         if len({*names}) == len(names) and all(map(str.isalnum, names)):
             return tuple(names)
@@ -319,14 +334,15 @@ class Translations(EmbedderData):
 
     def lines(self, held_out: bool = False) -> Iterator[tuple[str, ...]]:
         """Yields the texts of each line, also empty ones."""
+        files, most = self.files, self.max_texts
         if held_out:
-            return data.ParallelText(self.held_out).lines()
+            files, most = self.held_out, None
         lines = data.generated_pairs()
-        if self.files:
-            lines = data.ParallelText(self.files).lines()
-            if self.max_texts is not None:  # the files' ends are not read
-                data.ParallelText(self.files).check()
-        return itertools.islice(lines, self.max_texts)
+        if files:
+            if most is not None:
+                require_parallel(files)  # their ends are not read
+            lines = (texts for _, texts in parallel_rows(files))
+        return itertools.islice(lines, most)
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the texts of all languages, line by line."""
@@ -353,17 +369,14 @@ class Candidates(EmbedderData):
         """Returns the queries of `files`, or those of `held_out`."""
         if self.files:
             files = self.held_out if held_out else self.files
-            return data.read_candidates(files, self.num_candidates)
-        rows = data.load_candidates("dev" if held_out else "train")
+            return retrieval.read_candidates(files, self.num_candidates)
+        rows = load_candidates("dev" if held_out else "train")
         documents = [one[: self.num_candidates] for one in rows.documents]
-        return data.Candidates(rows.queries, documents)
+        return retrieval.Candidates(rows.queries, documents)
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the texts of `files`."""
-        rows = self.read()
-        for query, documents in zip(rows.queries, rows.documents, strict=True):
-            yield query
-            yield from documents
+        return itertools.chain.from_iterable(self.read().rows())
 
 
 class Cache(Strict):

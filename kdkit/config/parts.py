@@ -2,9 +2,9 @@
 
 import pathlib
 
-from kdkit import data
 from kdkit.config.fields import listed, tasks
 from kdkit.config.model import kind_of_student, student_of
+from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS, find
 from kdkit.recipes import RECIPES, Recipe
@@ -70,7 +70,7 @@ def student_named(given: dict, plan) -> dict:
         named = merged(usual, named)
     vectors = named.get("word_vectors")
     if vectors is not None and pathlib.Path(vectors).exists():
-        named["embedding_dim"] = data.word_vector_width(vectors)
+        named["embedding_dim"] = word_vector_width(vectors)
     return named
 
 

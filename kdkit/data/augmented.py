@@ -14,9 +14,9 @@ import pathlib
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
-from kdkit.data.selection import normalized, normalized_rows
+from kdkit.data.selection import normalized, normalized_rows, rows_digest
 from kdkit.data.store import store_encoded
-from kdkit.data.tables import Examples, at, column_place, require_width
+from kdkit.data.tables import Examples, at, tab_rows, table_of_rows
 from kdkit.errors import UsageError
 from kdkit.io.files import change_in_words, digest
 from kdkit.io.reading import numbered_lines
@@ -71,10 +71,6 @@ class AugmentedExamples:
             [rows[: self.num_labeled], self.num_labeled + chosen]
         )
 
-    def num_rows_of_epoch(self, per_row: int | None = None) -> int:
-        """Returns the number of examples in an epoch."""
-        return len(self.rows_of_epoch(0, 0, per_row))
-
 
 def store_augmented(
     examples: Examples,
@@ -82,33 +78,15 @@ def store_augmented(
     tokenizer,
     sequence_length: int,
     directory,
-    row_numbers: np.ndarray | None = None,
+    row_numbers: np.ndarray,
     known: tuple[Examples, ...] = (),
 ) -> AugmentedExamples:
     """Encodes labelled and augmented examples, or opens the encoded ones.
 
     Writes tokens to disk batch by batch, with only a few numbers per example in
     memory.
-
-    Args:
-        examples: `Examples` with labels, all that the file was made from.
-        file: path of a tab-separated file with a header, as
-            `kdkit.augmentation.write_augmented` makes it: `source_row`, and
-            the texts as the last columns.
-        tokenizer, sequence_length: as in `encode`.
-        directory: `pathlib.Path`. The folder for the tokens.
-        row_numbers: int array, or `None`. The labelled examples to train on;
-            augmented examples from other sources are skipped. Defaults to
-            `None`, all examples.
-        known: tuple of `Examples`, dev and test. Augmented examples with the
-            same texts are left out.
-
-    Raises:
-        UsageError: as `read_copies` and `require_made_from`.
     """
     require_made_from(file, examples)
-    if row_numbers is None:
-        row_numbers = np.arange(len(examples))
     labeled = examples.take(row_numbers)
 
     def read(about):
@@ -127,7 +105,6 @@ def store_augmented(
 
     encoded, sources, about = store_encoded(
         read,
-        len(examples.texts),
         tokenizer,
         sequence_length,
         directory,
@@ -140,27 +117,12 @@ def store_augmented(
     )
 
 
-def texts_digest(examples: Examples) -> str:
-    """Returns a checksum of all texts, in their order."""
-    total = hashlib.sha256()
-    for column in examples.texts:
-        for text in column:
-            total.update(text.encode() + b"\0")
-    return total.hexdigest()[:16]
-
-
 def require_made_from(
     file, examples: Examples, settings: dict | None = None
 ) -> None:
     """Requires that a file was made from these texts, if it contains that.
 
-    Args:
-        file: path, as `store_augmented` takes it.
-        examples: `Examples`, the expected sources.
-        settings: dict of the other expected values, or `None` to accept any.
-
-    Raises:
-        UsageError: with the differences, and for a file that has changed.
+    With `settings`, it also requires these, and that the file contains them.
     """
     with open(file, "rb") as opened:
         first = opened.readline().decode(errors="replace")
@@ -173,7 +135,7 @@ def require_made_from(
             )
         return
     note = json.loads(first.removeprefix(NOTE))
-    expected = {**(settings or {}), "texts": texts_digest(examples)}
+    expected = {**(settings or {}), "texts": rows_digest(examples.texts)}
     made_from = note["made_from"]
     changes = [
         change_in_words(name, made_from.get(name), value)
@@ -191,43 +153,27 @@ def require_made_from(
 
 
 def read_copies(file, num_texts: int, num_rows: int):
-    """Yields the source and the texts of every augmented example in a file.
-
-    Args:
-        file: path, as `store_augmented` takes it.
-        num_texts: int. 1 for sentences, 2 for pairs.
-        num_rows: int. The number of the task's examples, the possible sources.
-
-    Raises:
-        UsageError: for columns of another number of texts, and with file and
-            line for another number of columns and for a source that is not a
-            row of the task.
-    """
-    lines = _table_lines(file)
-    _, header = next(lines)
-    headings = header.split("\t")
-    first = len(headings) - num_texts
-    place = column_place(file, headings, SOURCE_ROW)
-    if place >= first:
+    """Yields the source and the texts of every augmented example in a file."""
+    table = _table(file)
+    columns = table.headings[-num_texts:]
+    if SOURCE_ROW in columns:
         raise UsageError(
             f"{file}: expected {SOURCE_ROW} before {num_texts} column(s) of "
-            f"text. Received: {header!r}."
+            f"text. Received: {', '.join(table.headings)}."
         )
-    for number, line in lines:
-        cells = line.split("\t")
-        require_width(file, number, cells, len(headings))
-        with at(file, f"line {number}"):
-            source = int(cells[place])
-            if not 0 <= source < num_rows:
+    for place, (source, *texts) in table.cells((SOURCE_ROW, *columns)):
+        with at(file, place):
+            number = int(source)
+            if not 0 <= number < num_rows:
                 raise UsageError(
                     f"expected a {SOURCE_ROW} below {num_rows}, the rows of "
-                    f"the task. Received: {source}."
+                    f"the task. Received: {number}."
                 )
-        yield source, tuple(cells[first:])
+        yield number, tuple(texts)
 
 
-def _table_lines(file):
-    """Yields the numbers and the lines of the table in a file."""
-    for number, line in numbered_lines(file):
-        if number > 1 or not line.startswith(NOTE):
-            yield number, line
+def _table(file):
+    """The table of a file, without the line that may be before it."""
+    lines = numbered_lines(file)
+    rows = (line for line in lines if line[0] > 1 or line[1][:2] != NOTE)
+    return table_of_rows(file, tab_rows(rows), "")

@@ -2,22 +2,54 @@
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from kdkit import models
 from kdkit.data.stream import CacheableDataset
-from kdkit.data.tables import Examples
+from kdkit.data.tables import Columns, Examples
 from kdkit.errors import UsageError
+from kdkit.models.tokenizer import joined
 
 ROWS_PER_STEP = 1024  # tokenized together
 
 
+class JoinedTokens:
+    """Token ids of sequences of different lengths, joined in one array."""
+
+    token_ids: np.ndarray
+    lengths: np.ndarray
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """The index in `token_ids` of every sequence's first token."""
+        return np.cumsum(self.lengths, dtype="int64") - self.lengths
+
+    def row(self, number: int) -> np.ndarray:
+        """Returns the token ids of one sequence."""
+        start = int(self.starts[number])
+        return self.token_ids[start : start + self.lengths[number]]
+
+    def places(self, sequences: np.ndarray, padded_length: int) -> tuple:
+        """Returns the indices in `token_ids` of some padded sequences.
+
+        Args:
+            sequences: int array. The numbers of the sequences.
+            padded_length: int. The length that they are padded to.
+
+        Returns:
+            Tuple of an int array of shape `(num_sequences, padded_length)` and
+            a bool array of the same shape: whether a position has a token.
+        """
+        places = np.arange(padded_length)
+        real = places < self.lengths[sequences, np.newaxis]
+        places = np.where(real, self.starts[sequences, np.newaxis] + places, 0)
+        return places, real
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedExamples(CacheableDataset):
+class EncodedExamples(JoinedTokens, CacheableDataset):
     """Token ids of all examples, joined in one array.
 
     Args:
@@ -50,16 +82,6 @@ class EncodedExamples(CacheableDataset):
     label_weights: np.ndarray | None = None
     has_label_per_token: ClassVar[bool] = False
 
-    def row(self, number: int) -> np.ndarray:
-        """Returns the token ids of one sequence."""
-        start = int(self.starts[number])
-        return self.token_ids[start : start + self.lengths[number]]
-
-    @functools.cached_property
-    def starts(self) -> np.ndarray:
-        """The index in `token_ids` of every sequence's first token."""
-        return np.cumsum(self.lengths, dtype="int64") - self.lengths
-
     def contents(self):
         ends = (self.starts + self.lengths).tolist()
         for start, end in zip(self.starts.tolist(), ends, strict=True):
@@ -69,7 +91,7 @@ class EncodedExamples(CacheableDataset):
             )
 
     def inputs(self, rows, padded_length):
-        places, real = self.places(rows, padded_length)
+        places, real = self.places(self.sequences_of(rows), padded_length)
         return {
             name: np.where(real, values[places], filler).astype("int32")
             for name, values, filler in (
@@ -103,23 +125,6 @@ class EncodedExamples(CacheableDataset):
     def _labels_of(self, rows, padded_length):
         del padded_length
         return (self.labels[rows],)
-
-    def places(self, rows: np.ndarray, padded_length: int) -> tuple:
-        """Returns the indices in `token_ids` of a batch's positions.
-
-        Args:
-            rows: int array. The numbers of the examples.
-            padded_length: int. The length of the batch.
-
-        Returns:
-            Tuple of an int array of shape `(num_sequences, padded_length)` and
-            a bool array of the same shape: whether a position has a token.
-        """
-        sequences = self.sequences_of(rows)
-        places = np.arange(padded_length)
-        real = places < self.lengths[sequences, np.newaxis]
-        places = np.where(real, self.starts[sequences, np.newaxis] + places, 0)
-        return places, real
 
     @property
     def targets(self):
@@ -162,37 +167,38 @@ def encode(
     Returns:
         `EncodedExamples`.
     """
-    rows = zip(*examples.texts, strict=True)
-    steps = list(
-        encoded_steps(rows, len(examples.texts), tokenizer, sequence_length)
-    )
+    rows = list(zip(*examples.texts, strict=True))
+    steps = [
+        encode_step(
+            rows[start : start + ROWS_PER_STEP], tokenizer, sequence_length
+        )
+        for start in range(0, len(rows), ROWS_PER_STEP)
+    ]
     columns = {
         name: np.concatenate([step[name] for step in steps])
         for name in steps[0]
     }
+    truncated = columns.pop("truncated")
     return EncodedExamples(
-        token_ids=columns["token_ids"],
-        segment_ids=columns["segment_ids"],
-        lengths=columns["lengths"],
+        **columns,
         labels=examples.labels,
         sequence_length=sequence_length or int(columns["lengths"].max()),
-        num_truncated=int(columns["truncated"].sum()),
+        num_truncated=int(truncated.sum()),
         pad_token_id=tokenizer.pad_token_id,
     )
 
 
-def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
-    """Encodes examples in steps, with the format of `encode`."""
+def encode_step(rows, tokenizer, sequence_length) -> dict[str, np.ndarray]:
+    """Encodes some rows of texts with the format of `encode`."""
     tokenizer = models.as_tokenizer(tokenizer)
+    columns = tuple(zip(*rows, strict=True))
     if sequence_length is not None:
-        num_special = tokenizer.rust.num_special_tokens_to_add(num_texts > 1)
+        is_pair = len(columns) > 1
+        num_special = tokenizer.rust.num_special_tokens_to_add(is_pair)
         room_for_text(sequence_length, num_special)
     names = ("token_ids", "segment_ids", "lengths", "truncated")
-    rows = iter(rows)
-    while some := list(itertools.islice(rows, ROWS_PER_STEP)):
-        columns = tuple(zip(*some, strict=True))
-        encoded = tokenizer.encode(columns, sequence_length)
-        yield dict(zip(names, encoded, strict=True))
+    arrays = tokenizer.encode(columns, sequence_length)
+    return dict(zip(names, arrays, strict=True))
 
 
 def room_for_text(sequence_length: int, num_special: int) -> int:
@@ -206,15 +212,7 @@ def room_for_text(sequence_length: int, num_special: int) -> int:
 
 
 def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
-    """Tokenises every different text once.
-
-    Args:
-        texts: iterable of strings.
-        tokenizer: as in `encode`.
-
-    Returns:
-        Dict from text to its token ids, without special tokens.
-    """
+    """Tokenises every different text once."""
     texts = list(dict.fromkeys(texts))
     rows = models.as_tokenizer(tokenizer).rows(texts)
     arrays = (np.array(row, "int32") for row in rows)
@@ -228,7 +226,7 @@ NUM_SPECIAL = 2  # [CLS] and [SEP]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TokenExamples:
+class TokenExamples(Columns):
     """Sentences as words, with labels.
 
     Args:
@@ -248,26 +246,15 @@ class TokenExamples:
     labels: list[np.ndarray] | None = None
 
     def __post_init__(self):
-        if self.labels is not None and (
-            list(map(len, self.words)) != list(map(len, self.labels))
-        ):
-            raise UsageError("Sentences need one label for each word.")
-
-    def __len__(self):
-        return len(self.words)
+        super().__post_init__()
+        for words, labels in zip(self.words, self.labels or (), strict=False):
+            if len(words) != len(labels):
+                raise UsageError("Sentences need one label for each word.")
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """The words of each sentence."""
         return self.words
-
-    def take(self, rows) -> "TokenExamples":
-        """Returns the rows with the given numbers, in the given order."""
-        labels = self.labels
-        return TokenExamples(
-            [self.words[row] for row in rows],
-            None if labels is None else [labels[row] for row in rows],
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -348,12 +335,11 @@ def encode_tokens(
     room = room_for_text(sequence_length, NUM_SPECIAL)
     texts = [_as_in_text(words, tokenizer) for words in examples.words]
     pieces = tokenize((word for words in texts for word in words), tokenizer)
-    token_ids, labels, lengths, num_truncated = [], [], [], 0
-    targets = []
+    unknown = np.array([tokenizer.unknown_token_id], "int32")
+    token_ids, labels, targets, num_truncated = [], [], [], 0
     for words, word_labels in zip(texts, examples.labels, strict=True):
         of_words = [
-            pieces[word] if len(pieces[word]) else _unknown(tokenizer)
-            for word in words
+            pieces[word] if len(pieces[word]) else unknown for word in words
         ]
         row = np.concatenate(of_words)
         starts = np.cumsum([0, *map(len, of_words[:-1])])
@@ -364,20 +350,21 @@ def encode_tokens(
             num_truncated += 1
             first = np.append(np.flatnonzero(row_labels != NO_LABEL), 0)[0]
             begin = np.clip(first - room // 2, 0, len(row) - room)
-            row = row[begin : begin + room]
-            row_labels = row_labels[begin : begin + room]
+        window = slice(begin, begin + room)
         kept = (begin <= starts) & (starts < begin + room)
         given = np.where(kept, word_labels, CUT_OFF - np.array(word_labels))
         targets.append(given[np.array(word_labels) != NO_LABEL])
-        token_ids += [[tokenizer.start_token_id], row, [tokenizer.end_token_id]]
-        labels += [[NO_LABEL], row_labels, [NO_LABEL]]
-        lengths.append(len(row) + NUM_SPECIAL)
-    flat_ids = np.concatenate(token_ids).astype("int32")
+        labels.append([NO_LABEL, *row_labels[window].tolist(), NO_LABEL])
+        read = row[window].tolist()
+        token_ids.append(
+            [tokenizer.start_token_id, *read, tokenizer.end_token_id]
+        )
+    flat_ids, lengths = joined(token_ids)
     return EncodedTokens(
         token_ids=flat_ids,
         segment_ids=np.zeros_like(flat_ids),
-        lengths=np.array(lengths, "int32"),
-        labels=np.concatenate(labels).astype("int32"),
+        lengths=lengths,
+        labels=joined(labels)[0],
         sequence_length=sequence_length,
         num_truncated=num_truncated,
         pad_token_id=tokenizer.pad_token_id,
@@ -390,8 +377,3 @@ def _as_in_text(words, tokenizer):
     if tokenizer.kind != "BPE":
         return words
     return [f" {word}" if place else word for place, word in enumerate(words)]
-
-
-def _unknown(tokenizer):
-    """The id for a word without any token."""
-    return np.array([tokenizer.unknown_token_id], "int32")

@@ -23,6 +23,7 @@ from kdkit.data.tables import (
     tab_rows,
     table_of_rows,
 )
+from kdkit.data.texts import parallel_rows
 from kdkit.errors import UsageError
 
 SPLITS = {"train": "train", "dev": "dev", "test": "test"}
@@ -98,8 +99,7 @@ class TableLayout(Files):
         """Returns the layout with the label words from the data."""
         if self.label_words is not None or not self.reads_label_set:
             return self
-        lines = read_lines(pathlib.Path(data_dir, self.folder, LABEL_SET))
-        words = tuple(filter(None, map(str.strip, lines)))
+        words = _words(pathlib.Path(data_dir, self.folder, LABEL_SET))
         return dataclasses.replace(self, label_words=words)
 
     def paths(self, split: str, data_dir) -> list[pathlib.Path]:
@@ -113,21 +113,7 @@ class TableLayout(Files):
 
 
 def read_table(path, layout: TableLayout, is_test: bool = False) -> Examples:
-    """Reads one file.
-
-    Args:
-        path: path of the file.
-        layout: `TableLayout` of its task.
-        is_test: bool. Whether the file may lack the label column. Defaults to
-            `False`.
-
-    Returns:
-        `Examples`; without labels for a test file without a label column.
-
-    Raises:
-        UsageError: for a missing column, and with file and line for another
-            number of columns, a row without text and an unknown label.
-    """
+    """Reads one file."""
     if is_test:
         layout = layout.test_layout or layout
     rows = tab_rows(filled_lines(path))
@@ -147,6 +133,11 @@ def read_table(path, layout: TableLayout, is_test: bool = False) -> Examples:
         layout.label_words,
         layout.label_separator,
     )
+
+
+def _words(path):
+    """The words in a file with one per line."""
+    return tuple(filter(None, map(str.strip, read_lines(path))))
 
 
 def _joined(rows):
@@ -197,7 +188,7 @@ class ConllLayout(Files):
         """
         path = pathlib.Path(data_dir, self.folder, TAG_SET)
         if path.is_file():
-            tags = tuple(filter(None, map(str.strip, read_lines(path))))
+            tags = _words(path)
         else:
             (path,) = self.paths("train", data_dir)
             rows = itertools.chain.from_iterable(_sentences(path))
@@ -349,7 +340,7 @@ class PolyphoneLayout(Files):
 
     def _rows(self, split, data_dir):
         """The characters, polyphone's position and reading of each example."""
-        rows = _polyphones(*self.paths(split, data_dir))
+        rows = _polyphones(self.paths(split, data_dir))
         if split == "test" or self._is_whole(data_dir):
             return rows
         held_out = slice(HELD_OUT - 1, None, HELD_OUT)
@@ -359,22 +350,15 @@ class PolyphoneLayout(Files):
         return rows
 
 
-def _polyphones(sentences, readings):
+def _polyphones(files):
     """Reads two files that belong together, line by line."""
-    lines, labels = read_lines(sentences), read_lines(readings)
-    if len(lines) != len(labels):
-        raise UsageError(
-            f"{sentences} and {readings} have different numbers of lines: "
-            f"{len(lines)} and {len(labels)}."
-        )
     rows = []
-    both = zip(lines, map(str.strip, labels), strict=True)
-    for number, (line, label) in enumerate(both, start=1):
+    for place, (line, label) in parallel_rows(files):
         parts = ["".join(part.split()) for part in line.split(MARK)]
         if len(parts) != 3 or len(parts[1]) != 1 or not label:
             raise UsageError(
-                f"{sentences}, line {number}: expected one character between "
-                f"two {MARK}, and its reading. Received: {line}, {label}."
+                f"{place}: expected one character between two {MARK}, and its "
+                f"reading. Received: {line}, {label}."
             )
         rows.append((tuple("".join(parts)), len(parts[0]), label))
     return rows

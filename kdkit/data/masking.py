@@ -73,7 +73,36 @@ def _require_possible(masking, is_possible, expected):
         )
 
 
-class Masker:
+class _Replacer:
+    """Replaces tokens by the mask token, by random ones, or by themselves."""
+
+    def __init__(self, masking, tokenizer):
+        is_special = np.zeros(tokenizer.vocabulary_size(), bool)
+        is_special[list(tokenizer.special_token_ids)] = True
+        self.masking = masking
+        self._mask_token_id = tokenizer.mask_token_id
+        self._is_special = tf.constant(is_special)
+        self._ordinary = tf.constant(np.flatnonzero(~is_special), "int32")
+
+    def _replacements(self, token_ids, choice_seed, token_seed):
+        """The replacements for tokens to predict."""
+        draw = tf.random.stateless_uniform(tf.shape(token_ids), choice_seed)
+        which = tf.random.stateless_uniform(
+            tf.shape(token_ids),
+            token_seed,
+            maxval=tf.size(self._ordinary),
+            dtype="int32",
+        )
+        masking = self.masking
+        is_masked = draw < masking.mask_share
+        is_changed = draw < masking.mask_share + masking.random_share
+        changed = tf.where(
+            is_masked, self._mask_token_id, tf.gather(self._ordinary, which)
+        )
+        return tf.where(is_changed, changed, token_ids)
+
+
+class Masker(_Replacer):
     """Masks batches of sequences without padding.
 
     Args:
@@ -83,19 +112,12 @@ class Masker:
 
     def __init__(self, masking: Masking, tokenizer):
         tokenizer = models.as_tokenizer(tokenizer)
-        is_special = special_tokens(tokenizer)
-        self.masking = masking
-        self._mask_token_id = tokenizer.mask_token_id
-        self._is_special = tf.constant(is_special)
-        self._ordinary = tf.constant(np.flatnonzero(~is_special), "int32")
+        super().__init__(masking, tokenizer)
         if masking.whole_words:
             prefix = tokenizer.rust.model.continuing_subword_prefix
-            self._continues = tf.constant(
-                [
-                    piece.startswith(prefix)
-                    for piece in tokenizer.get_vocabulary()
-                ]
-            )
+            pieces = tokenizer.get_vocabulary()
+            continues = [piece.startswith(prefix) for piece in pieces]
+            self._continues = tf.constant(continues)
 
     def __call__(self, token_ids, seed):
         """Returns `(x, y, sample_weight)` for a masked language model.
@@ -115,14 +137,7 @@ class Masker:
         seeds = tf.random.split(seed, 3)
         positions, counts = self._choose(token_ids, seeds[0])
         originals = tf.gather(token_ids, positions, batch_dims=1)
-        hidden = hide(
-            originals,
-            self.masking,
-            self._mask_token_id,
-            self._ordinary,
-            seeds[1],
-            seeds[2],
-        )
+        hidden = self._replacements(originals, seeds[1], seeds[2])
         placed = tf.where(counts, hidden, originals)
         x = {
             "token_ids": _put(token_ids, positions, placed),
@@ -191,30 +206,6 @@ def traced_masker(masker, sequence_length: int | None = None):
     )
 
 
-def special_tokens(tokenizer) -> "np.ndarray":
-    """Returns which tokens of a vocabulary are special."""
-    is_special = np.zeros(tokenizer.vocabulary_size(), bool)
-    is_special[list(tokenizer.special_token_ids)] = True
-    return is_special
-
-
-def hide(token_ids, masking, mask_token_id, ordinary, choice_seed, token_seed):
-    """Returns the replacements for the tokens to predict."""
-    draw = tf.random.stateless_uniform(tf.shape(token_ids), choice_seed)
-    which = tf.random.stateless_uniform(
-        tf.shape(token_ids),
-        token_seed,
-        maxval=tf.size(ordinary),
-        dtype="int32",
-    )
-    changed = masking.mask_share + masking.random_share
-    return tf.where(
-        draw < masking.mask_share,
-        mask_token_id,
-        tf.where(draw < changed, tf.gather(ordinary, which), token_ids),
-    )
-
-
 def _put(token_ids, positions, values):
     """Writes values into sequences at the given positions."""
     rows = tf.broadcast_to(
@@ -252,7 +243,7 @@ class SpanMasking:
         _require_possible(self, self.share <= 1, "0 < share <= 1")
 
 
-class SpanMasker:
+class SpanMasker(_Replacer):
     """Hides a span of each sentence in a batch.
 
     The decoder reads and predicts only the span, at the positions of its tokens
@@ -265,11 +256,8 @@ class SpanMasker:
     """
 
     def __init__(self, masking: SpanMasking, tokenizer):
-        self._masking = masking
+        super().__init__(masking, tokenizer)
         self._pad_token_id = tokenizer.pad_token_id
-        self._mask_token_id = tokenizer.mask_token_id
-        ordinary = np.flatnonzero(~special_tokens(tokenizer))
-        self._ordinary = tf.constant(ordinary, "int32")
 
     def __call__(self, token_ids, seed):
         """Returns `(x, y, sample_weight)` for a sequence-to-sequence model.
@@ -317,13 +305,13 @@ class SpanMasker:
             lengths: int array of shape `(num_rows,)`. The numbers of tokens of
                 sentences as `__call__` takes them, without padding.
         """
-        share = np.float32(self._masking.share)
+        share = np.float32(self.masking.share)
         sizes = np.round(share * (lengths - 2).astype("float32"))
         return np.maximum(sizes, 1).astype("int64")
 
     def _spans(self, sentence, seed):
         """The spans' sizes and first positions; the language token is at 0."""
-        share = self._masking.share * tf.cast(sentence, "float32")
+        share = self.masking.share * tf.cast(sentence, "float32")
         size = tf.maximum(tf.cast(tf.round(share), "int32"), 1)
         draw = tf.random.stateless_uniform(tf.shape(sentence), seed)
         choices = tf.cast(sentence - size + 1, "float32")
@@ -334,12 +322,5 @@ class SpanMasker:
         places = tf.range(tf.shape(token_ids)[1])[tf.newaxis]
         first, size = start[:, tf.newaxis], size[:, tf.newaxis]
         hidden = (places >= first) & (places < first + size)
-        placed = hide(
-            token_ids,
-            self._masking,
-            self._mask_token_id,
-            self._ordinary,
-            seeds[1],
-            seeds[2],
-        )
+        placed = self._replacements(token_ids, seeds[1], seeds[2])
         return tf.where(hidden, placed, token_ids)

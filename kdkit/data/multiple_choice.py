@@ -6,11 +6,12 @@ import numpy as np
 
 from kdkit import models
 from kdkit.data.encoding import EncodedExamples, room_for_text, tokenize
+from kdkit.data.tables import Columns
 from kdkit.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Questions:
+class Questions(Columns):
     """Questions on passages, each with the same number of options.
 
     Args:
@@ -35,20 +36,13 @@ class Questions:
     labels: np.ndarray | None = None
 
     def __post_init__(self):
-        columns = [self.passages, self.questions, self.options]
-        if self.labels is not None:
-            columns.append(self.labels)
-        num_rows = {len(column) for column in columns}
+        super().__post_init__()
         num_options = {len(options) for options in self.options}
-        if len(num_rows) != 1 or len(num_options) != 1:
+        if len(num_options) != 1:
             raise UsageError(
-                "Every question needs a passage, a label and the same number "
-                f"of options. Received: {sorted(num_rows)} rows, with "
+                "Every question needs the same number of options. Received: "
                 f"{sorted(num_options)} options."
             )
-
-    def __len__(self):
-        return len(self.questions)
 
     @property
     def num_options(self) -> int:
@@ -60,16 +54,6 @@ class Questions:
         """The passage, the question and the options of each question."""
         columns = zip(*self.options, strict=True)
         return list(zip(self.passages, self.questions, *columns, strict=True))
-
-    def take(self, rows) -> "Questions":
-        """Returns the rows with the given numbers, in the given order."""
-        labels = None if self.labels is None else self.labels[np.asarray(rows)]
-        return Questions(
-            [self.passages[row] for row in rows],
-            [self.questions[row] for row in rows],
-            [self.options[row] for row in rows],
-            labels,
-        )
 
 
 def encode_questions(

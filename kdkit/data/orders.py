@@ -19,6 +19,12 @@ EVALUATION = -1
 class Buckets:
     """Batches of a fixed number of examples of similar lengths.
 
+    A batch contains examples of one bucket, in random order. Examples that do
+    not fill a batch move to the next longer bucket, so at most one batch has
+    fewer than `batch_size` examples. Every example occurs once, and every epoch
+    has the same number of batches of each shape. In an evaluation, examples
+    keep their order and short batches come first.
+
     Args:
         batch_size: int. Examples per batch.
         num_buckets: int or `None`. The number of different padded lengths; XLA
@@ -47,21 +53,36 @@ class Buckets:
         boundaries = bucket_boundaries(
             lengths, self.num_buckets, examples.sequence_length
         )
+        if len(lengths) and lengths.max() > boundaries[-1]:
+            raise UsageError(
+                f"The last boundary, {boundaries[-1]}, is below the longest "
+                f"length, {lengths.max()}."
+            )
+        bucket_of = np.searchsorted(boundaries, lengths)
 
         def batches(seed, epoch):
             is_training = epoch != EVALUATION
             rows = np.arange(len(lengths))
             if is_training and self.rows_of_epoch is not None:
                 rows = self.rows_of_epoch(seed, epoch)
-            found = epoch_batches(
-                lengths[rows],
-                boundaries,
-                self.batch_size,
-                seed,
-                max(epoch, 0),
-                shuffle=is_training,
-            )
-            return [(rows[batch], length) for batch, length in found]
+            generator = np.random.default_rng([seed, max(epoch, 0)])
+            found = []
+            left_over = rows[:0]
+            for bucket, boundary in enumerate(boundaries):
+                inside = rows[bucket_of[rows] == bucket]
+                inside = np.concatenate([left_over, inside])
+                if is_training:
+                    generator.shuffle(inside)
+                num_full = len(inside) // self.batch_size * self.batch_size
+                full, left_over = inside[:num_full], inside[num_full:]
+                full = full.reshape(-1, self.batch_size)
+                found += [(batch, boundary) for batch in full]
+            if len(left_over):
+                found.append((left_over, boundaries[-1]))
+            if is_training:
+                order = generator.permutation(len(found))
+                found = [found[index] for index in order]
+            return found
 
         return batches
 
@@ -181,72 +202,6 @@ def bucket_boundaries(
         boundaries.append(int(sizes[end - 1]))
         end = starts[end - 1]
     return tuple(reversed(boundaries))
-
-
-def epoch_batches(
-    lengths: np.ndarray,
-    boundaries: Sequence[int],
-    batch_size: int,
-    seed: int,
-    epoch: int,
-    shuffle: bool = True,
-) -> list[tuple[np.ndarray, int]]:
-    """Returns the batches of one epoch.
-
-    A batch contains examples of one bucket, in random order. Examples that do
-    not fill a batch move to the next longer bucket, so at most one batch has
-    fewer than `batch_size` examples. Every example occurs once, and every epoch
-    has the same number of batches of each shape.
-
-    Args:
-        lengths: int array of shape `(num_rows,)`.
-        boundaries: padded lengths in rising order. The last must be at least
-            the longest length.
-        batch_size: int. Examples per batch.
-        seed: int. Seed of the run.
-        epoch: int. Number of the epoch. `(seed, epoch)` alone determines the
-            batches.
-        shuffle: bool. Whether examples and batches are shuffled. Otherwise,
-            examples keep their order and short batches come first.
-
-    Returns:
-        List of `(rows, padded_length)`. `rows` is an `int64` array with the
-        numbers of the examples, of shape `(batch_size,)`, or shorter for one
-        batch.
-
-    >>> for rows, length in epoch_batches(
-    ...     np.array([2, 9, 3, 3, 9]), (3, 9), 2, seed=0, epoch=0, shuffle=False
-    ... ):
-    ...     print(rows, length)
-    [0 2] 3
-    [3 1] 9
-    [4] 9
-    """
-    if len(lengths) and lengths.max() > boundaries[-1]:
-        raise UsageError(
-            f"The last boundary, {boundaries[-1]}, is below the longest "
-            f"length, {lengths.max()}."
-        )
-    generator = np.random.default_rng([seed, epoch])
-    buckets = np.searchsorted(boundaries, lengths)
-    batches = []
-    left_over = np.empty(0, "int64")
-    for bucket, boundary in enumerate(boundaries):
-        rows = np.flatnonzero(buckets == bucket)
-        rows = np.concatenate([left_over, rows])
-        if shuffle:
-            generator.shuffle(rows)
-        num_full = len(rows) // batch_size * batch_size
-        full, left_over = rows[:num_full], rows[num_full:]
-        batches += [
-            (batch, int(boundary)) for batch in full.reshape(-1, batch_size)
-        ]
-    if len(left_over):
-        batches.append((left_over, int(boundaries[-1])))
-    if shuffle:
-        order = generator.permutation(len(batches))
-        batches = [batches[index] for index in order]
-    return batches
 
 
 REAL_SHARE = 0.8  # least share of a batch's tokens that are not padding

@@ -13,6 +13,7 @@ from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.store import read_columns, write_columns
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
+from kdkit.models.tokenizer import joined
 
 TEXTS_PER_STEP = 256  # tokenized together
 COLUMNS = {"rows": "int32"}
@@ -159,19 +160,15 @@ def _windows(stream, width, step, pads_last=False):
 
 def _write(directory, rows, sequence_length, about) -> PackedCorpus:
     """Writes sequences of one length, and opens them."""
-
-    def steps():
-        some = None
-        for some in rows:
-            yield {"rows": some}
-        if some is None:
-            raise UsageError(
-                f"The corpus is too short: its {about['num_texts']} texts do "
-                f"not fill a sequence of {sequence_length} tokens."
-            )
-
+    first = next(rows, None)
+    if first is None:
+        raise UsageError(
+            f"The corpus is too short: its {about['num_texts']} texts do not "
+            f"fill a sequence of {sequence_length} tokens."
+        )
     about["sequence_length"] = sequence_length
-    write_columns(directory, COLUMNS, steps(), about)
+    steps = ({"rows": some} for some in itertools.chain([first], rows))
+    write_columns(directory, COLUMNS, steps, about)
     return open_packed(directory)
 
 
@@ -188,12 +185,8 @@ def open_packed(directory) -> PackedCorpus | None:
     if found is None:
         return None
     columns, about = found
-    return PackedCorpus(
-        columns["rows"].reshape(-1, about["sequence_length"]),
-        about["num_texts"],
-        about.get("stride"),
-        about.get("num_words"),
-    )
+    rows = columns["rows"].reshape(-1, about.pop("sequence_length"))
+    return PackedCorpus(rows, **about)
 
 
 def _tokenised(texts, tokenizer, about, one_document=False):
@@ -201,18 +194,16 @@ def _tokenised(texts, tokenizer, about, one_document=False):
     end = tokenizer.end_token_id
     tokenizer = models.as_tokenizer(tokenizer)
     texts = iter(texts)
-    num_tokens = 0
+    has_tokens = False
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
-        rows = tokenizer.rows(some)
-        lengths = np.array(list(map(len, rows)), "int32")
+        token_ids, lengths = joined(tokenizer.rows(some))
         ends = np.cumsum(lengths)
         if one_document:
             ends = ends[lengths == 0]
-        token_ids = np.concatenate(rows).astype("int32")
         about["num_texts"] += len(some)
-        num_tokens += len(token_ids)
+        has_tokens = has_tokens or len(token_ids)
         yield np.insert(token_ids, ends, end)
-    if not num_tokens:
+    if not has_tokens:
         raise UsageError(
             "The corpus is empty: none of its "
             f"{about['num_texts']} texts has a token."

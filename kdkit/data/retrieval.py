@@ -4,9 +4,16 @@ import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from kdkit.data.tables import BREAKS, at, filled_lines, label_parser, open_table
+from kdkit.data.tables import (
+    BREAKS,
+    Columns,
+    at,
+    filled_lines,
+    label_parser,
+    open_table,
+)
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 
@@ -71,7 +78,8 @@ def read_retrieval(
             a judgement of an unknown query or document.
     """
     found, others = _texts(queries, needs_text=True), _texts(documents)
-    judged = {}
+    numbers = {one: number for number, one in enumerate(others)}
+    judged, relevant = set(), collections.defaultdict(dict)
     parse = label_parser(None)
     for place, cells in _rows(
         judgements, (QUERIES, DOCUMENTS, RELEVANCES), (), _trec
@@ -82,10 +90,8 @@ def read_retrieval(
                 raise UsageError(f"unknown id, {query} or {document}.")
             if (query, document) in judged:
                 raise UsageError(f"another judgement of {query}, {document}.")
-            judged[query, document] = parse(relevance)
-    numbers = {one: number for number, one in enumerate(others)}
-    relevant = collections.defaultdict(dict)
-    for (query, document), relevance in judged.items():
+            judged.add((query, document))
+            relevance = parse(relevance)
         if relevance > 0 and not (ignore_same_id and query == document):
             relevant[query][numbers[document]] = relevance
     used = [one for one in found if one in relevant]
@@ -142,7 +148,7 @@ def _rows(path, needed, optional, split):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Candidates:
+class Candidates(Columns):
     """Queries, each with the same number of candidates to rank.
 
     Args:
@@ -158,21 +164,15 @@ class Candidates:
     queries: list[str]
     documents: list[tuple[str, ...]]
 
-    def __len__(self):
-        return len(self.queries)
-
     @property
     def num_candidates(self) -> int:
         """The number of candidates of every query."""
         return len(self.documents[0])
 
-    def take(self, rows: Iterable[int]) -> "Candidates":
-        """Returns the queries with the given numbers, in the given order."""
-        rows = list(rows)
-        return Candidates(
-            [self.queries[row] for row in rows],
-            [self.documents[row] for row in rows],
-        )
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yields each query with its candidates."""
+        for query, documents in zip(self.queries, self.documents, strict=True):
+            yield query, *documents
 
 
 def read_candidates(

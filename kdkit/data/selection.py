@@ -4,15 +4,17 @@ import array
 import dataclasses
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Set
 
 from kdkit.data.tables import Examples
+from kdkit.io.files import digest_of_text
 from kdkit.io.reading import has_text
 from kdkit.late import np
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
-CHOSEN, EMPTY, LEFT_OUT, REPEATED = range(4)
+CHOSEN, EMPTY, KNOWN, REPEATED = range(4)
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
@@ -55,8 +57,8 @@ class Choice:
         groups: int array of the same shape. Rows with the same first text are
             a group. Groups are counted from 0 in the order of the rows.
         is_held_out: bool array of the same shape.
-        counts: dict. How many rows have `"texts"`, and how many are `"empty"`,
-            `"left_out"` as known, or `"repeated"`.
+        counts: dict. How many `"rows"` have text, and how many are `"empty"`,
+            `"dropped"` as known, or `"repeated"`.
     """
 
     rows: "np.ndarray"
@@ -90,11 +92,12 @@ def choose(
     """
     reasons, keys, firsts = (array.array(code) for code in "BqQ")
     for texts in rows:
-        reason, hashes = EMPTY, (0,)
+        reason = EMPTY
+        hashes = (0,)
         if all(map(has_text, texts)):
             hashes = tuple(map(text_hash, texts))
             is_known = hashes[0] in known_first or not known.isdisjoint(hashes)
-            reason = LEFT_OUT if is_known else CHOSEN
+            reason = KNOWN if is_known else CHOSEN
         reasons.append(reason)
         keys.append(hash(hashes))
         firsts.append(hashes[0])
@@ -110,11 +113,12 @@ def choose(
     is_held_out = np.zeros(len(chosen), bool)
     if every:
         is_held_out = groups % every == 0
+    found = np.bincount(reasons, minlength=4).tolist()
     counts = {
-        "texts": int((reasons != EMPTY).sum()),
-        "empty": int((reasons == EMPTY).sum()),
-        "left_out": int((reasons == LEFT_OUT).sum()),
-        "repeated": int((reasons == REPEATED).sum()),
+        "rows": len(reasons) - found[EMPTY],
+        "empty": found[EMPTY],
+        "dropped": found[KNOWN],
+        "repeated": found[REPEATED],
     }
     return Choice(chosen, groups, is_held_out, counts)
 
@@ -126,21 +130,11 @@ def take(rows: Iterable, numbers: "np.ndarray") -> Iterable:
 
 def rows_digest(rows) -> str:
     """Returns the checksum of all values in a split's examples."""
-    total = hashlib.sha256()
-    _add(rows, total)
-    return total.hexdigest()[:16]
+    return digest_of_text(json.dumps(rows, default=_plain))
 
 
-def _add(value, total):
-    """Adds the numbers and texts in dataclasses, lists and tuples."""
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            _add(getattr(value, field.name), total)
-    elif isinstance(value, list | tuple):
-        total.update(f"[{len(value)}]".encode())
-        for entry in value:
-            _add(entry, total)
-    elif isinstance(value, np.ndarray):
-        total.update(value.tobytes())
-    else:
-        total.update(f"{value}\0".encode())
+def _plain(value):
+    """The values of an array, or the columns of examples."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return vars(value)

@@ -1,22 +1,21 @@
 """Encodes sentences and pairs as token ids, and makes their batches."""
 
 import dataclasses
-import functools
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import room_for_text, tokenize
+from kdkit.data.encoding import JoinedTokens, room_for_text, tokenize
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
+from kdkit.models.tokenizer import joined
 
 NUM_SPECIAL = 2  # the language token before a sentence, the end after it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedSentences:
+class EncodedSentences(JoinedTokens):
     """Token ids of sentences, joined in one array without padding.
 
     Args:
@@ -35,19 +34,6 @@ class EncodedSentences:
     def __len__(self):
         return len(self.lengths)
 
-    @functools.cached_property
-    def ends(self) -> np.ndarray:
-        """The index in `token_ids` after each sentence's last token."""
-        return np.cumsum(self.lengths, dtype="int64")
-
-    def sentences(self) -> Iterator[np.ndarray]:
-        """Yields the token ids of every sentence."""
-        ends = self.ends
-        for start, end in zip(
-            (ends - self.lengths).tolist(), ends.tolist(), strict=True
-        ):
-            yield self.token_ids[start:end]
-
     def padded(self, rows: np.ndarray) -> np.ndarray:
         """Returns some sentences, padded to the longest of them.
 
@@ -57,12 +43,8 @@ class EncodedSentences:
         Returns:
             `int32` array of shape `(num_rows, longest)`.
         """
-        lengths = self.lengths[rows]
-        starts = self.ends[rows] - lengths
-        places = np.arange(lengths.max())
-        real = places < lengths[:, np.newaxis]
-        where = np.where(real, starts[:, np.newaxis] + places, 0)
-        return np.where(real, self.token_ids[where], self.pad_token_id)
+        places, real = self.places(rows, self.lengths[rows].max())
+        return np.where(real, self.token_ids[places], self.pad_token_id)
 
 
 def encode_sentences(
@@ -98,24 +80,20 @@ def encode_sentences(
             raise UsageError(
                 f"A sentence needs at least one token. Received: {text!r}."
             )
-    sentences = [
-        np.concatenate([[first], pieces[text][:room], [tokenizer.end_token_id]])
-        for text in texts
-    ]
+    token_ids, lengths = joined(
+        [
+            [first, *pieces[text][:room], tokenizer.end_token_id]
+            for text in texts
+        ]
+    )
+    num_truncated = sum(len(pieces[text]) > room for text in texts)
     return EncodedSentences(
-        np.concatenate(sentences).astype("int32"),
-        np.array([len(one) for one in sentences], "int32"),
-        sum(len(pieces[text]) > room for text in texts),
-        tokenizer.pad_token_id,
+        token_ids, lengths, num_truncated, tokenizer.pad_token_id
     )
 
 
 def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
-    """Joins sentences of several languages to one corpus.
-
-    Args:
-        parts: `EncodedSentences` of one vocabulary.
-    """
+    """Joins sentences of several languages to one corpus."""
     return EncodedSentences(
         np.concatenate([part.token_ids for part in parts]),
         np.concatenate([part.lengths for part in parts]),
@@ -158,8 +136,8 @@ class PairRows(CacheableDataset):
         return [self._sources.lengths, self._targets.lengths]
 
     def contents(self):
-        sources, targets = self._sources.sentences(), self._targets.sentences()
-        for source, target in zip(sources, targets, strict=True):
+        for number in range(len(self)):
+            source, target = self._pair(number)
             # The length separates the source from the target.
             yield np.array([len(source)], "int32"), source, target
 
@@ -168,13 +146,11 @@ class PairRows(CacheableDataset):
 
         The target has no end token, because that is never read.
         """
-        pairs = zip(
-            self._sources.sentences(), self._targets.sentences(), strict=True
-        )
-        return [
-            (source, target[:-1])
-            for source, target in itertools.islice(pairs, count)
-        ]
+        pairs = map(self._pair, range(min(count, len(self))))
+        return [(source, target[:-1]) for source, target in pairs]
+
+    def _pair(self, number):
+        return self._sources.row(number), self._targets.row(number)
 
     def inputs(self, rows, padded_length):
         return self.batch(rows, padded_length, None)[0]

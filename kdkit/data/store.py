@@ -1,13 +1,14 @@
 """Columns of numbers on disk, in a folder that is renamed when it is whole."""
 
 import contextlib
+import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples, encoded_steps
+from kdkit.data.encoding import ROWS_PER_STEP, EncodedExamples, encode_step
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 
@@ -25,11 +26,7 @@ def write_columns(
 ) -> None:
     """Writes the columns of all steps, and what is known about them.
 
-    Args:
-        folder: path of a new folder, or of an earlier one to replace.
-        columns: dict from names to dtypes.
-        steps: iterable of dicts from names to arrays. It may add to `about`.
-        about: dict of values for JSON, written after the last step.
+    The steps may add to `about`, which is written last.
     """
     folder = pathlib.Path(folder)
     is_new = not folder.exists() or not any(folder.iterdir())
@@ -61,7 +58,7 @@ def read_columns(folder, columns: dict[str, str]) -> tuple[dict, dict] | None:
         sizes = {name: (folder / name).stat().st_size for name in columns}
     except OSError:
         return None
-    if sizes != about["sizes"]:
+    if sizes != about.pop("sizes"):
         return None
     return {
         # An empty file cannot be mapped.
@@ -74,54 +71,38 @@ def read_columns(folder, columns: dict[str, str]) -> tuple[dict, dict] | None:
 
 def store_encoded(
     read: Callable[[dict], Iterable[tuple[int, tuple[str, ...]]]],
-    num_texts: int,
     tokenizer,
     sequence_length: int,
     folder,
     made_of: str = "",
 ) -> tuple[EncodedExamples, np.ndarray, dict]:
-    """Encodes rows of texts and writes them to disk, or opens the stored ones.
+    """Encodes the numbered texts of `read` on disk, or opens the stored ones.
 
-    Args:
-        read: callable that yields a number and the texts of each row. It may
-            add to its argument, what is known about the rows.
-        num_texts, tokenizer, sequence_length: as in `encoded_steps`.
-        folder: path, as in `write_columns`.
-        made_of: string. Rows that were made of something else are not opened.
-
-    Returns:
-        Tuple of `EncodedExamples`, whose token ids are mapped from a file, an
-        int array of the rows' numbers, and what is known about them.
+    `read` may add to its argument, which is stored and returned, too. Rows that
+    were made of something other than `made_of` are not opened.
     """
     found = read_columns(folder, ENCODED)
     if found is None or found[1]["made_of"] != made_of:
         about = {"made_of": made_of, "num_truncated": 0}
-        numbers = []
-
-        def texts():
-            for number, row in read(about):
-                numbers.append(number)
-                yield row
 
         def steps():
-            encoded = encoded_steps(
-                texts(), num_texts, tokenizer, sequence_length
-            )
-            for step in encoded:
+            rows = iter(read(about))
+            while some := list(itertools.islice(rows, ROWS_PER_STEP)):
+                numbers, texts = zip(*some, strict=True)
+                step = encode_step(texts, tokenizer, sequence_length)
                 about["num_truncated"] += int(step["truncated"].sum())
                 yield {**step, "numbers": np.array(numbers, "uint64")}
-                numbers.clear()
 
         write_columns(folder, ENCODED, steps(), about)
         found = read_columns(folder, ENCODED)
     columns, about = found
+    numbers = np.array(columns.pop("numbers"), "int64")
+    columns["lengths"] = np.array(columns["lengths"])  # in memory
     encoded = EncodedExamples(
-        token_ids=columns["token_ids"],
-        segment_ids=columns["segment_ids"],
-        lengths=np.array(columns["lengths"]),
+        **columns,
         labels=None,
         sequence_length=sequence_length,
         num_truncated=about["num_truncated"],
         pad_token_id=tokenizer.pad_token_id,
     )
-    return encoded, np.array(columns["numbers"]).astype("int64"), about
+    return encoded, numbers, about

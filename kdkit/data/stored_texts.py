@@ -23,16 +23,8 @@ def store_texts(
 ) -> tuple[EncodedExamples, dict]:
     """Encodes texts and writes them to disk, or opens the stored ones.
 
-    Args:
-        choose: callable that returns the texts, and the counts of all texts.
-            It is called for texts that are not stored.
-        tokenizer, sequence_length: as in `encode`.
-        directory: path of the folder for the texts.
-        prompts: tuple of strings, put before the texts in turn.
-
-    Returns:
-        Tuple of `EncodedExamples`, whose token ids are mapped from a file, and
-        the counts.
+    `choose` returns the texts and the counts of all texts; it is called for
+    texts that are not stored. The prompts are put before the texts in turn.
     """
 
     def read(about):
@@ -41,7 +33,7 @@ def store_texts(
             yield text_hash(text), (prompt + text,)
 
     encoded, _, about = store_encoded(
-        read, 1, tokenizer, sequence_length, directory
+        read, tokenizer, sequence_length, directory
     )
     return encoded, about["counts"]
 

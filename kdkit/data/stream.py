@@ -109,11 +109,16 @@ class Shares:
         >>> Shares(count=2, total=2).of_rows(np.arange(5))
         [array([0, 1]), array([2, 3, 4])]
         """
-        bounds = [
-            len(rows) * (self.first + number) // self.total
-            for number in range(self.count + 1)
-        ]
-        return [rows[begin:end] for begin, end in itertools.pairwise(bounds)]
+        shares = [rows[begin:end] for begin, end in _cut(rows, self.total)]
+        return shares[self.first : self.first + self.count]
+
+
+def _cut(rows, count):
+    """Yields the begin and the end of each of so many parts of a batch."""
+    for part in range(count):
+        begin = len(rows) * part // count
+        end = len(rows) * (part + 1) // count
+        yield begin, end
 
 
 WHOLE = Shares()  # one device has whole batches
@@ -123,21 +128,15 @@ def parts_of(rows: np.ndarray, num_parts: int) -> list[np.ndarray]:
     """Splits a batch into parts, for gradient accumulation.
 
     An optimiser with `gradient_accumulation_steps=num_parts` makes one update
-    per batch, with the mean of its parts' gradients.
-
-    Args:
-        rows: array. The numbers of a batch's examples.
-        num_parts: int. Parts differ by at most one example. A batch with fewer
-            examples than parts repeats examples, so that no part is empty.
+    per batch, with the mean of its parts' gradients. A batch with fewer
+    examples than parts repeats examples, so that no part is empty.
 
     >>> parts_of(np.arange(5), 2), parts_of(np.arange(1), 2)
     ([array([0, 1]), array([2, 3, 4])], [array([0]), array([0])])
     """
-    count = len(rows)
-    begins = [number * count // num_parts for number in range(num_parts + 1)]
     return [
         rows[begin : max(end, begin + 1)]
-        for begin, end in itertools.pairwise(begins)
+        for begin, end in _cut(rows, num_parts)
     ]
 
 
@@ -278,7 +277,10 @@ class BatchStream:
             batch = self.examples.batch(rows, length, seed)
         if self.features is None:
             return batch
-        return _with_features(batch, self.features(rows, length))
+        if isinstance(batch, dict):
+            return batch | self.features(rows, length)
+        x, *labels = batch
+        return x | self.features(rows, length), *labels
 
     def _signature(self):
         """The specs of all batches, from batches of one example."""
@@ -331,20 +333,8 @@ def _spec(*arrays):
     return tf.TensorSpec([None, *shape], arrays[0].dtype)
 
 
-def _with_features(batch, features):
-    """A batch with further inputs."""
-    if isinstance(batch, dict):
-        return batch | features
-    x, *others = batch
-    return x | features, *others
-
-
 def rows_within(row_bytes: int, most: int) -> int:
     """Returns the number of examples in at most 256 MB, at least one.
-
-    Args:
-        row_bytes: int. Bytes of one example.
-        most: int. The largest number of examples.
 
     >>> rows_within(50_000_000, 64), rows_within(1, 64), rows_within(10**9, 64)
     (5, 64, 1)
@@ -355,14 +345,8 @@ def rows_within(row_bytes: int, most: int) -> int:
 def for_any_shape(function):
     """Returns a function of batches that is traced once for all lengths.
 
-    `tf.function` alone would trace each padded length again.
-
-    Args:
-        function: callable that takes a dict of tensors.
-
-    Returns:
-        A callable that takes dicts of tensors with the same names, dtypes and
-        ranks.
+    `tf.function` alone would trace each padded length again. All batches need
+    the same names, dtypes and ranks.
     """
     traced = []
 

@@ -103,11 +103,6 @@ def load_candidates(
 
     The relevant candidate has the largest share of words in common with the
     query, of as many sentences as there are candidates.
-
-    Args:
-        split: string.
-        num_queries: int. Defaults to `400`.
-        num_candidates: int. Defaults to `4`.
     """
     (sentences,) = load_sentiment(split).texts
     queries, documents = [], []

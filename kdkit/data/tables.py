@@ -31,8 +31,46 @@ CSV_QUOTED = re.compile(r'"(?=.*"".*")([^"]|"")*"')
 LARGEST = 3.4028234663852886e38  # the largest float32
 
 
+class Columns:
+    """Examples in columns of the same length.
+
+    A subclass is a dataclass. Its fields are lists, arrays, tuples of several
+    columns, or `None`.
+    """
+
+    def __post_init__(self):
+        counts = []
+        for columns in vars(self).values():
+            if not isinstance(columns, tuple):
+                columns = (columns,)
+            counts += [len(one) for one in columns if one is not None]
+        if len(set(counts)) != 1:
+            raise UsageError(
+                "The columns of examples need the same length, and as many "
+                f"labels. Received: {counts} rows in the columns."
+            )
+
+    def __len__(self):
+        first, *_ = vars(self).values()
+        return len(first[0] if isinstance(first, tuple) else first)
+
+    def take(self, rows: Iterable[int]):
+        """Returns the rows with the given numbers, in the given order."""
+        rows = [*rows]
+        taken = {name: _take(one, rows) for name, one in vars(self).items()}
+        return dataclasses.replace(self, **taken)
+
+
+def _take(column, rows):
+    if isinstance(column, tuple):
+        return tuple(_take(one, rows) for one in column)
+    if isinstance(column, list):
+        return [column[row] for row in rows]
+    return None if column is None else column[rows]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Examples:
+class Examples(Columns):
     """Texts with their labels.
 
     Args:
@@ -55,45 +93,25 @@ class Examples:
     labels: "np.ndarray | None" = None
 
     def __post_init__(self):
-        counts = [*map(len, self.texts)]
-        if self.labels is not None:
-            counts.append(len(self.labels))
-        if len(self.texts) > 2 or len(set(counts)) != 1:
+        super().__post_init__()
+        if len(self.texts) > 2:
             raise UsageError(
-                "Examples need 1 or 2 columns of text, and as many labels. "
-                f"Received: {counts} rows in the columns."
+                "Examples need 1 or 2 columns of text. Received: "
+                f"{len(self.texts)}."
             )
-
-    def __len__(self):
-        return len(self.texts[0])
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """The texts of each example."""
         return list(zip(*self.texts, strict=True))
 
-    def take(self, rows) -> "Examples":
-        """Returns the rows with the given numbers, in the given order."""
-        texts = tuple([column[row] for row in rows] for column in self.texts)
-        labels = None if self.labels is None else self.labels[np.asarray(rows)]
-        return Examples(texts, labels)
-
 
 def labeled(
     path, rows: Iterable, num_texts: int, words=None, separator=None
 ) -> Examples:
-    """Returns the examples in the rows of a file.
+    """Returns the examples in a file's rows: a place, and texts with a label.
 
-    Args:
-        path: path of the file.
-        rows: iterable of a row's place and its cells: the texts, then the
-            label. Rows without labels have no more cells.
-        num_texts: int.
-        words, separator: as in `label_parser`.
-
-    Raises:
-        UsageError: with file and place for a row without a text, and for a
-            label that is no class or no finite number.
+    Rows without labels have texts alone.
     """
     parse = label_parser(words, separator)
     texts, labels = tuple([] for _ in range(num_texts)), []
@@ -109,12 +127,9 @@ def labeled(
 
 
 def label_parser(words, separator=None):
-    """Returns a function from the text of a label to its number.
+    """Returns a function from the text of a label to its number, or score.
 
-    Args:
-        words: sequence of the classes' words, or `None` for scores.
-        separator: string that separates several labels of one row. Its
-            function returns an array of zeros and ones.
+    With a separator of several labels, it returns an array of zeros and ones.
     """
     if words is None:
         return _score
@@ -390,30 +405,21 @@ def _json_lines(path):
 
 def _objects(path):
     """Yields the place of every object, and the object."""
-    lines = filter(lambda line: line[1].strip(), numbered_lines(path))
-    first = [*itertools.islice(lines, 1)]
-    lines = itertools.chain(first, lines)
-    if first and first[0][1].lstrip().startswith("["):
-        with at(path, "its list"):
-            found = json.loads("\n".join(line for _, line in lines))
-        rows = (
-            (f"object {number}", one) for number, one in enumerate(found, 1)
-        )
-    else:
-        rows = _parsed(path, lines)
-    for place, one in rows:
-        if not isinstance(one, dict):
-            raise UsageError(
-                f"{path}, {place}: expected a JSON object. Received: {one!r}."
-            )
-        yield place, one
-
-
-def _parsed(path, lines):
+    lines = (line for line in numbered_lines(path) if line[1].strip())
     for number, line in lines:
+        if line.lstrip().startswith("["):  # a list of all objects
+            line = "\n".join([line, *(rest for _, rest in lines)])
         with at(path, f"line {number}"):
             found = json.loads(line)
-        yield f"line {number}", found
+        objects = found if isinstance(found, list) else [found]
+        for count, one in enumerate(objects, start=1):
+            place = f"line {number}, object {count}"
+            if not isinstance(one, dict):
+                raise UsageError(
+                    f"{path}, {place}: expected a JSON object. Received: "
+                    f"{one!r}."
+                )
+            yield place, one
 
 
 def _parquet(path):
@@ -435,12 +441,10 @@ DATASET_SPLITS = "dataset_dict.json"
 
 
 def _saved_dataset(path):
-    files = [
-        one["filename"] for one in _json(path / DATASET_STATE)["_data_files"]
-    ]
+    state = _json(path / DATASET_STATE)
     parts = [
-        pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / file)))
-        for file in files
+        pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / one["filename"])))
+        for one in state["_data_files"]
     ]
     return Table(
         path,

@@ -2,11 +2,10 @@
 
 import collections
 import csv
-import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdkit.data.tables import JSON_LINES, PARQUET, open_table
 from kdkit.errors import UsageError
@@ -20,17 +19,7 @@ TABLES = (".csv", ".tsv", *JSON_LINES, *PARQUET)
 def read_rows(
     path, columns: tuple[str, ...] = (), finds_quotes: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yields the place and the texts of each row of a file.
-
-    Args:
-        path: path of the file.
-        columns: tuple of strings. The headings of a table's texts. Empty if
-            each line is a text.
-        finds_quotes: bool, as in `open_table`.
-
-    Raises:
-        UsageError: for a table without `columns`, and as `open_table`.
-    """
+    """Yields the place and the texts of each row of a file."""
     if columns:
         yield from open_table(path, columns, finds_quotes).columns(columns)
         return
@@ -65,126 +54,73 @@ def _has_columns(path):
     return False
 
 
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """Files of text without labels.
+def corpus_lines(files: Iterable, column: str | None = None) -> Iterator[str]:
+    """Yields the lines of files or the texts of tables, also empty ones."""
+    columns = () if column is None else (column,)
+    for file in files:
+        for _, (text,) in read_rows(file, columns):
+            yield text
 
-    Args:
-        files: tuple of strings or paths. UTF-8 files with one text per line, or
-            tables as `open_table` reads them. Empty lines are skipped.
-        column: string or `None`. The heading of the column with the texts, for
-            tables; `None` if each line is a text. Defaults to `None`.
-        one_document: bool. Whether a file is one document, as in WikiText.
-            Defaults to `False`: each line is a text.
+
+def corpus_texts(
+    files: Iterable, column: str | None = None, one_document: bool = False
+) -> Iterator[str]:
+    """Yields the texts of files in order, holding one line at a time.
+
+    With `one_document`, a file is one document, as in WikiText: yields its
+    lines with their line ends, and an empty string after the last.
     """
-
-    files: tuple[str, ...]
-    column: str | None = None
-    one_document: bool = False
-
-    def texts(self) -> Iterator[str]:
-        """Yields the texts in order, holding one line at a time.
-
-        With `one_document`, yields a file's lines with their line ends, and an
-        empty string after the last.
-
-        Raises:
-            UsageError: for a missing column and a malformed row of a table, and
-                for a table without a column.
-        """
-        for file in self.files:
-            if self.one_document:
-                yield from (f"{line}\n" for line in self._lines(file))
-                yield ""
-            else:
-                yield from filter(has_text, self._lines(file))
-
-    def lines(self) -> Iterator[str]:
-        """Yields the texts as `texts` does, and empty ones too."""
-        return itertools.chain.from_iterable(map(self._lines, self.files))
-
-    def num_words(self) -> int:
-        """Counts words, for the perplexity per word.
-
-        Words are separated by white space, and the end of every text counts as
-        a word. With `one_document`, every line counts as a text, also an empty
-        one: 82,430 words in the test split of Penn Treebank, 245,569 in that of
-        WikiText-2.
-        """
-        # The empty string after the last line of a document is not a line.
-        return sum(1 + len(text.split()) for text in self.texts() if text)
-
-    def _lines(self, file):
-        columns = () if self.column is None else (self.column,)
-        return (text for _, (text,) in read_rows(file, columns))
+    for file in files:
+        lines = corpus_lines([file], column)
+        if one_document:
+            yield from (f"{line}\n" for line in lines)
+            yield ""
+        else:
+            yield from filter(has_text, lines)
 
 
-@dataclasses.dataclass(frozen=True)
-class ParallelText:
-    """Texts that belong together, such as translations.
+def parallel_rows(
+    files: Sequence, columns: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the place of texts that belong together, and the texts.
 
-    Args:
-        files: tuple of strings or paths. UTF-8 files with one text per line,
-            whose lines belong together; or with `columns`, one or more tables
-            with a header.
-        columns: tuple of strings, or `None`. The columns with the texts that
-            belong together. Defaults to `None`.
+    They are lines of several files, such as translations, or columns of one or
+    more tables. One line of each file is in memory at a time. Texts may be
+    empty; empty lines at the end of files do not count.
     """
-
-    files: tuple[str, ...]
-    columns: tuple[str, ...] | None = None
-
-    def lines(self) -> Iterator[tuple[str, ...]]:
-        """Yields the texts that belong together, which may be empty.
-
-        Holds one line of each file at a time. Empty lines at the end of files
-        do not count.
-
-        Raises:
-            UsageError: for files of different numbers of lines, a malformed row
-                and a missing column, and for a table without columns.
-        """
-        return (texts for _, texts in self._rows())
-
-    def pairs(self) -> Iterator[tuple[str, ...]]:
-        """Yields the texts that belong together.
-
-        Raises:
-            UsageError: as `lines`, and with the place for an empty text.
-        """
-        for place, texts in self._rows():
-            if not all(map(has_text, texts)):
+    if columns:
+        for file in files:
+            for place, texts in read_rows(file, columns):
+                yield f"{file}, {place}", tuple(texts)
+        return
+    names = ", ".join(map(str, files))
+    lines = [corpus_lines([file]) for file in files]
+    blank = []
+    for number, texts in enumerate(itertools.zip_longest(*lines), start=1):
+        blank.append((f"{names}, line {number}", texts))
+        if any(map(has_text, filter(None, texts))):
+            if None in texts:
                 raise UsageError(
-                    f"{place} has no text. Remove it from both sides."
+                    f"{names} have different numbers of lines, but their lines "
+                    "belong together."
                 )
-            yield texts
+            yield from blank
+            blank.clear()
 
-    def check(self) -> None:
-        """Reads all of it, so that files of different lengths are found."""
-        collections.deque(self._rows(), maxlen=0)
 
-    def _rows(self):
-        """Yields the place and the texts that belong together."""
-        if self.columns:
-            for file in self.files:
-                for place, texts in read_rows(file, self.columns):
-                    yield f"{file}, {place}", tuple(texts)
-            return
-        names = ", ".join(map(str, self.files))
-        lines = [
-            (text for _, (text,) in read_rows(file)) for file in self.files
-        ]
-        blank = []
-        for number, texts in enumerate(itertools.zip_longest(*lines), start=1):
-            blank.append((f"{names}, line {number}", texts))
-            if any(map(has_text, filter(None, texts))):
-                if None in texts:
-                    raise UsageError(
-                        f"{names} have different numbers of lines, but their "
-                        "lines belong together."
-                    )
-                yield from blank
-                blank.clear()
+def parallel_pairs(
+    files: Sequence, columns: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """Yields the texts of `parallel_rows`, and requires each of them."""
+    for place, texts in parallel_rows(files, columns):
+        if not all(map(has_text, texts)):
+            raise UsageError(f"{place} has no text. Remove it from both sides.")
+        yield texts
+
+
+def require_parallel(files: Sequence, columns: tuple[str, ...] = ()) -> None:
+    """Reads all of it, so that files of different lengths are found."""
+    collections.deque(parallel_rows(files, columns), maxlen=0)
 
 
 # For both: tokens to join with the word before, or with the word after.

@@ -14,23 +14,7 @@ from kdkit.data.texts import read_rows
 def read_unlabeled(
     files: Iterable, columns: tuple[str, ...], num_texts: int
 ) -> Examples:
-    """Reads unlabelled examples from files.
-
-    Args:
-        files: paths of UTF-8 files. Without `columns`, every line is a text,
-            and empty lines are skipped. With `columns`, the files are tables,
-            as `open_table` reads them.
-        columns: tuple of strings. The headings of the columns with the texts,
-            one for sentences, two for pairs; or empty.
-        num_texts: int. 1 for sentences, 2 for pairs.
-
-    Returns:
-        `Examples` without labels.
-
-    Raises:
-        UsageError: (a `ValueError`) for a missing column and a malformed row,
-            and for a table without `columns`.
-    """
+    """Reads unlabelled examples: lines of files, or columns of tables."""
     texts = tuple([] for _ in range(num_texts))
     for file in files:
         for _, row in read_rows(file, columns, finds_quotes=True):
@@ -73,21 +57,9 @@ def mix_unlabeled(
     """Joins labelled and unlabelled examples, and chooses those of an epoch.
 
     An epoch has its labelled examples and a share of the unlabelled ones, which
-    take turns from epoch to epoch in a random order. Unlabelled examples have
-    the label 0 and the `label_weight` 0. All examples are in memory, even if
-    the labelled ones were mapped from a file.
-
-    Args:
-        labeled: `EncodedExamples` with labels.
-        unlabeled: `EncodedExamples` with the same tokenizer and task.
-        per_labeled: float. Unlabelled examples per labelled one in an epoch. An
-            epoch has at least one of them, and none twice.
-        rows_of_epoch: as in `Buckets`, for the labelled examples. Defaults to
-            `None`.
-
-    Returns:
-        Tuple of `EncodedExamples` and a function for
-        `Buckets.rows_of_epoch`.
+    take turns from epoch to epoch in a random order, none twice in an epoch.
+    Unlabelled examples have the label 0 and the `label_weight` 0. All examples
+    are in memory, even if the labelled ones were mapped from a file.
     """
     num_labeled, num_unlabeled = len(labeled), len(unlabeled)
 
@@ -134,12 +106,6 @@ def repeated_rows(num_rows: int, num_drawn: int, rows_of_epoch=None):
 
     If the numbers do not divide, some examples occur once more, different ones
     in every epoch.
-
-    Args:
-        num_rows: int. The number of examples.
-        num_drawn: int. The number of examples in an epoch.
-        rows_of_epoch: as in `Buckets`: the examples of an epoch in which each
-            occurs once. Defaults to `None`.
 
     >>> rows = repeated_rows(3, 7)(seed=0, epoch=0)
     >>> sorted(np.bincount(rows).tolist())

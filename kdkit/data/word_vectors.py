@@ -17,24 +17,10 @@ BEGINS_A_WORD = ("Ġ", "▁")
 def read_word_vectors(path, words: Sequence[str]):
     """Reads the vectors of some words.
 
-    The file is read line by line, and only the requested vectors are in memory.
-
-    Args:
-        path: string or path. A UTF-8 file with a word and its numbers on each
-            line, separated by spaces. A first line with only two numbers, as
-            in word2vec's files, is skipped.
-        words: sequence of different strings; empty strings have no vector.
-            They must match exactly. If the file has a word twice, its first
-            vector is used.
-
-    Returns:
-        Tuple of a `float32` array of shape `(len(words), width)`, zeros for
-        words that are not in the file, and a `bool` array of shape
-        `(len(words),)`, true for words in the file.
-
-    Raises:
-        UsageError: (a `ValueError`) with file and line, for another number of
-            numbers than in the first line, and for one that is not finite.
+    Each line has a word and its numbers; word2vec's first line of two numbers
+    is skipped. Returns an array of shape `(len(words), width)`, with zeros for
+    words that are not in the file, and whether each word is in it. Only these
+    vectors are in memory.
 
     References:
      - [Pennington et al., 2014](https://aclanthology.org/D14-1162)
@@ -46,20 +32,7 @@ def read_word_vectors(path, words: Sequence[str]):
 
 
 def read_all_word_vectors(path, most: int | None = None):
-    """Reads all words of a file with their vectors.
-
-    Args:
-        path: string or path, as in `read_word_vectors`.
-        most: int or `None`. Read only so many first words. Defaults to `None`,
-            all words.
-
-    Returns:
-        Tuple of a list of strings and a `float32` array of shape
-        `(num_words, width)`. If the file has a word twice, the first one.
-
-    Raises:
-        UsageError: as `read_word_vectors`, for every line that is read.
-    """
+    """Reads all words of a file with their vectors."""
     vectors = dict(itertools.islice(_vectors(path), most))
     return list(vectors), np.stack(list(vectors.values()))
 
@@ -67,13 +40,24 @@ def read_all_word_vectors(path, most: int | None = None):
 def _vectors(path, words=None):
     """Yields words with their vectors, each once: some, or all of a file."""
     seen = set()
-    for number, word, numbers, width in _entries(path):
-        if word in seen or (words is not None and word not in words):
+    for number, line in numbered_lines(path, errors="replace"):
+        if number == 1:
+            fields = line.split()
+            width = len(fields) - 1
+            if width == 1:  # a header
+                width = int(fields[1])
+                continue
+        # From the right, because a few of GloVe's words contain spaces.
+        word, *numbers = line.rsplit(maxsplit=width) or [""]
+        if word in seen or not word:
+            continue
+        if words is not None and word not in words:
             continue
         seen.add(word)
         with at(path, f"line {number}"), np.errstate(over="ignore"):
             vector = np.array(numbers, "float64").astype("float32")
-            if not 0 < width == len(numbers) or not np.isfinite(vector).all():
+            is_vector = len(numbers) == width > 0
+            if not (is_vector and np.isfinite(vector).all()):
                 raise UsageError(
                     f"expected a word and {width} finite numbers. Received: "
                     f"{numbers}."
@@ -83,23 +67,8 @@ def _vectors(path, words=None):
 
 def word_vector_width(path) -> int:
     """Returns the length of a file's vectors."""
-    *_, width = next(_entries(path))
-    return width
-
-
-def _entries(path):
-    """Yields number, word, numbers and the file's width, line by line."""
-    width = None
-    for number, line in numbered_lines(path, errors="replace"):
-        fields = line.split()
-        if number == 1 and len(fields) == 2:  # a header
-            with at(path, "line 1"):
-                width = int(fields[1])
-        elif fields:
-            width = width or len(fields) - 1
-            # From the right, because a few of GloVe's words contain spaces.
-            word, *numbers = line.rsplit(maxsplit=width)
-            yield number, word, numbers, width
+    _, vector = next(_vectors(path))
+    return len(vector)
 
 
 def words_of_pieces(pieces: Sequence[str]) -> list[str]:

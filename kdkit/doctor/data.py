@@ -2,7 +2,8 @@
 
 import collections
 
-from kdkit.data import normalized, read_unlabeled, tokenize
+from kdkit.data import read_unlabeled, tokenize
+from kdkit.data.selection import normalized
 from kdkit.data.tables import is_csv_quoted
 from kdkit.doctor.examined import SAMPLE
 from kdkit.doctor.findings import OK, WARNING, outcome_of, share

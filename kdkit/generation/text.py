@@ -7,7 +7,8 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit.data import encode_sentences, token_batches
+from kdkit.data import encode_sentences
+from kdkit.data.orders import token_batches
 from kdkit.errors import UsageError
 from kdkit.generation.beams import Beams, make_beam_search, search_file
 from kdkit.generation.step import num_positions

@@ -3,8 +3,9 @@
 import itertools
 import logging
 
-from kdkit import data, models
+from kdkit import models
 from kdkit.config.model import Bilstm
+from kdkit.data.word_vectors import read_word_vectors, words_of_pieces
 from kdkit.errors import UsageError
 from kdkit.models import LoadedModel
 from kdkit.models.heads import copy_head
@@ -76,8 +77,8 @@ class TaskKind(Kind):
         sizes, file = dict(student), student.word_vectors
         del sizes["word_vectors"]
         if file is not None:
-            words = data.words_of_pieces(self.tokenizer.get_vocabulary())
-            vectors, found = data.read_word_vectors(file, words)
+            words = words_of_pieces(self.tokenizer.get_vocabulary())
+            vectors, found = read_word_vectors(file, words)
         model = models.student(
             models.BilstmConfig(**sizes),
             num_classes=self.task.num_classes,

@@ -9,7 +9,6 @@ import keras
 
 from kdkit import data, models
 from kdkit.config.model import Checkpoint, Layers, Mass
-from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
@@ -24,6 +23,7 @@ from kdkit.training.arm import Arm
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.source import make_forward
+from kdkit.training.trainers import stage_distiller
 
 TOKENIZER = "tokenizer"  # the folder of a trained one in a run
 
@@ -156,14 +156,7 @@ class Kind:
         with self.devices.scope():
             for stage in stages:
                 if stage.objectives:
-                    Distiller(
-                        teachers,
-                        model,
-                        stage.weighted_objectives(),
-                        stage.label_weight,
-                        weights,
-                        chunk_size=stage.chunk_size,
-                    )
+                    stage_distiller(stage, teachers, model, weights)
 
     @property
     def num_rows(self) -> int | None:

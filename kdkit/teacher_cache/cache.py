@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit.data import CacheableDataset, for_any_shape, rows_within
+from kdkit.data import CacheableDataset
+from kdkit.data.stream import for_any_shape, rows_within
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import digest_of_text
 from kdkit.io.machine import byte_size, duration

@@ -6,11 +6,11 @@ import math
 import keras
 import numpy as np
 
-from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.models.architectures import padding_row
 from kdkit.taps import select_inputs
 from kdkit.training.optimizers import make_label_loss, make_optimizer
+from kdkit.training.trainers import stage_distiller
 
 
 def run_on_arrays(
@@ -73,20 +73,17 @@ def run_on_arrays(
     max(history["prediction_layer"]["val_accuracy"])
     ```
     """
-    on_text = [stage.name for stage in stages if stage.data != "task"]
-    if on_text:
-        raise UsageError(
-            f"Stages {on_text} are on running text. Arrays hold a task's "
-            "examples."
-        )
-    in_parts = [
-        stage.name for stage in stages if stage.gradient_accumulation_steps > 1
-    ]
-    if in_parts:
-        raise UsageError(
-            f"Stages {in_parts} have gradient_accumulation_steps above 1, and "
-            "Keras' fit does not split batches into parts."
-        )
+    for stage in stages:
+        if stage.data != "task":
+            raise UsageError(
+                f"Stage {stage.name!r} is on running text. Arrays hold a "
+                "task's examples."
+            )
+        if stage.gradient_accumulation_steps > 1:
+            raise UsageError(
+                f"Stage {stage.name!r} has gradient_accumulation_steps above "
+                "1, and Keras' fit does not split batches into parts."
+            )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     num_rows = len(keras.tree.flatten(x)[0])
@@ -94,7 +91,7 @@ def run_on_arrays(
     for stage in stages:
         keras.utils.set_random_seed(seed)
         if stage.objectives:
-            trainer, choose = _distiller(stage, teacher, student), dict
+            trainer, choose = stage_distiller(stage, teacher, student), dict
         else:  # because a keras-hub task would build a tf.data pipeline
             trainer = keras.Model(student.input, student.output)
             choose = functools.partial(select_inputs, trainer)
@@ -132,16 +129,6 @@ def _pad_token_id(x):
         return None
     padding = np.asarray(x["token_ids"])[np.asarray(x["padding_mask"]) == 0]
     return int(padding[0]) if len(padding) else None
-
-
-def _distiller(stage, teacher, student):
-    return Distiller(
-        teacher,
-        student,
-        stage.weighted_objectives(),
-        hard_label_weight=stage.label_weight,
-        chunk_size=stage.chunk_size,
-    )
 
 
 class _ChosenWeights(keras.callbacks.Callback):

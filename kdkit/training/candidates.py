@@ -10,7 +10,8 @@ import keras
 import numpy as np
 
 from kdkit.config import data as config
-from kdkit.data import Candidates, EncodedExamples, Examples, encode
+from kdkit.data import EncodedExamples, Examples, encode
+from kdkit.data.retrieval import Candidates
 from kdkit.data.selection import choose, text_hashes
 from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
@@ -21,7 +22,7 @@ from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics
 from kdkit.training.source import Source, bucket_orders, measured, reader
 from kdkit.training.tasks import LOGITS
-from kdkit.training.texts import encode_pairs, read_known, text_counts
+from kdkit.training.texts import encode_pairs, read_known
 
 _log = logging.getLogger(__name__)
 
@@ -53,15 +54,9 @@ class EncodedCandidates(EncodedExamples):
         )
 
 
-def text_rows(candidates: Candidates) -> list[tuple[str, ...]]:
-    """Returns each query with its candidates."""
-    rows = zip(candidates.queries, candidates.documents, strict=True)
-    return [(query, *row) for query, row in rows]
-
-
 def different_texts(candidates: Candidates) -> list[str]:
     """Returns every different text once, in the order of the queries."""
-    texts = itertools.chain.from_iterable(text_rows(candidates))
+    texts = itertools.chain.from_iterable(candidates.rows())
     return [*dict.fromkeys(texts)]
 
 
@@ -82,12 +77,11 @@ def encode_candidates(
     number = {
         text: place for place, text in enumerate(different_texts(candidates))
     }
-    rows = text_rows(candidates)
+    rows = [*candidates.rows()]
     numbers = np.array([number[text] for row in rows for text in row])
     count = candidates.num_candidates
-    queries = [one for one in candidates.queries for _ in range(count)]
-    documents = [one for row in candidates.documents for one in row]
-    pairs = Examples((queries, documents))
+    pairs = [(query, one) for query, *documents in rows for one in documents]
+    pairs = Examples(tuple(map(list, zip(*pairs, strict=True))))
     return EncodedCandidates(
         token_ids=texts.token_ids,
         segment_ids=texts.segment_ids,
@@ -174,13 +168,13 @@ def candidates_source(
             )
         known_queries = text_hashes(dev.queries)
         compared += ("the queries to measure on",)
-    choice = choose(text_rows(rows), text_hashes(texts), every, known_queries)
+    choice = choose(rows.rows(), text_hashes(texts), every, known_queries)
     chosen, held_out = (choice.part(one)[0] for one in (False, True))
     counts = choice.counts
     if not (len(chosen) and (settings.held_out or len(held_out))):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
-            f"{counts['repeated']} are repeated and {counts['left_out']} in "
+            f"{counts['repeated']} are repeated and {counts['dropped']} in "
             "the data for evaluation."
         )
 
@@ -199,9 +193,9 @@ def candidates_source(
         f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
         f"{settings.pair_length}; {counts['repeated']} repeated rows left out."
     )
-    if counts["left_out"]:
+    if counts["dropped"]:
         _log.warning(
-            f"{counts['left_out']} rows are left out because "
+            f"{counts['dropped']} rows are left out because "
             f"{' or '.join(compared)} contain one of their texts."
         )
     return queries_source(
@@ -210,5 +204,5 @@ def candidates_source(
         settings.num_buckets,
         "dev" if settings.held_out else "held_out",
         pairs,
-        text_counts(counts, compared),
+        {**counts, "compared_with": compared},
     )

@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from kdkit import taps
-from kdkit.data import WHOLE, Shares
+from kdkit.data.stream import WHOLE, Shares
 from kdkit.errors import UsageError
 from kdkit.io.files import digest_of_text
 from kdkit.late import tf

@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kdkit.data import (
-    WHOLE,
     BatchStream,
     Buckets,
     FullBatches,
     SequenceDataset,
-    Shares,
     TokenBatches,
-    for_any_shape,
 )
+from kdkit.data.stream import WHOLE, Shares, for_any_shape
 from kdkit.late import keras
 from kdkit.recipes.stages import Stage
 from kdkit.taps import select_inputs

@@ -7,11 +7,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data, tasks
+from kdkit import tasks
 from kdkit.config.data import TaskData, Unlabeled
 from kdkit.config.runs import TaskConfig
-from kdkit.data import EncodedExamples, mix_unlabeled, repeated_rows
-from kdkit.data.augmented import require_made_from
+from kdkit.data import EncodedExamples
+from kdkit.data.augmented import (
+    AugmentedExamples,
+    store_augmented,
+)
+from kdkit.data.unlabeled import (
+    mix_unlabeled,
+    read_unlabeled,
+    repeated_rows,
+    unlabeled_rows,
+    without_texts_of,
+)
 from kdkit.errors import UsageError
 from kdkit.recipes.stages import Stage
 from kdkit.taps import TEACHER_OUTPUTS, Entry
@@ -58,7 +68,7 @@ class TrainingRows:
 
 
 def augmented_rows(
-    stored: data.AugmentedExamples, copies_per_epoch: int | None
+    stored: AugmentedExamples, copies_per_epoch: int | None
 ) -> TrainingRows:
     """Returns labelled examples with augmented ones."""
     order = None
@@ -70,7 +80,7 @@ def augmented_rows(
         "rows": stored.num_labeled,
         "copies": len(stored.sources),
         "left_out": stored.num_left_out,
-        "rows_of_epoch": stored.num_rows_of_epoch(copies_per_epoch),
+        "rows_of_epoch": len(stored.rows_of_epoch(0, 0, copies_per_epoch)),
     }
     return TrainingRows(stored.encoded, order, counts)
 
@@ -123,6 +133,7 @@ def task_source(
     unlabeled: EncodedExamples | None = None,
     per_labeled: float = 1.0,
     num_rows: int | None = None,
+    **fields,
 ) -> Source:
     """Returns the examples of a task as a source."""
     examples, rows = labeled.encoded, labeled.rows_of_epoch
@@ -146,6 +157,7 @@ def task_source(
         training_metrics=kind.training_metrics,
         known_outputs=functools.partial(dev_logits, evaluator),
         without_teacher=without_teacher,
+        **fields,
     )
 
 
@@ -225,13 +237,16 @@ class TaskRows:
         if unlabeled is not None:
             per_labeled = self.config.unlabeled.per_labeled
             count = train.num_rows
-            count += data.unlabeled_rows(count, len(unlabeled), per_labeled)
+            count += unlabeled_rows(count, len(unlabeled), per_labeled)
             control = functools.partial(
                 task_source, train, evaluator, buckets, num_rows=count
             )
-        source = task_source(train, evaluator, buckets, unlabeled, per_labeled)
-        return dataclasses.replace(
-            source,
+        return task_source(
+            train,
+            evaluator,
+            buckets,
+            unlabeled,
+            per_labeled,
             control=control,
             counts=self.counts,
             augmented=train.counts,
@@ -241,7 +256,7 @@ class TaskRows:
 def load_task(
     config: TaskConfig, task: Task, rows: list, tokenizer, folder
 ) -> TaskRows:
-    """Encodes the examples of a run.
+    """Encodes the examples of a run, and logs their numbers.
 
     Args:
         config: `TaskConfig`.
@@ -250,54 +265,28 @@ def load_task(
         tokenizer: the tokenizer of all models.
         folder: path of the run directory.
     """
-    settings = config.data
-    train, dev = load_data(
-        task,
-        settings,
-        rows,
-        tokenizer,
-        config.training.seed,
-        config.augmented,
-        folder / "augmented",
+    settings, (train, dev), copies = config.data, rows, ""
+    encode = functools.partial(
+        task.encode,
+        tokenizer=tokenizer,
+        sequence_length=settings.sequence_length,
     )
-    others = load_other_dev_splits(task, settings, tokenizer)
-    unlabeled = (None, None)
-    if config.unlabeled is not None:
-        unlabeled = load_unlabeled(task, settings, config.unlabeled, tokenizer)
-    splits = {settings.dev_split: dev, **others}
-    return TaskRows(train, splits, config, *unlabeled)
-
-
-def load_data(
-    task: Task,
-    settings: TaskData,
-    rows: list,
-    tokenizer,
-    seed: int,
-    augmented=None,
-    directory=None,
-) -> tuple[TrainingRows, EncodedExamples]:
-    """Encodes train and dev, and logs their sizes."""
-    (train, dev), length, copies = rows, settings.sequence_length, ""
-    chosen = drawn_rows(len(train), settings.max_train_rows, seed)
-    if augmented is None:
-        some = train if chosen is None else train.take(chosen)
-        labeled = TrainingRows(task.encode(some, tokenizer, length))
+    drawn = drawn_rows(
+        len(train), settings.max_train_rows, config.training.seed
+    )
+    if config.augmented is None:
+        labeled = TrainingRows(encode(train.take(drawn)))
     else:
-        require_made_from(augmented.file, train)
-        known = _read_all(task, settings, kept_apart(task, settings))
-        labeled = augmented_rows(
-            data.store_augmented(
-                train,
-                augmented.file,
-                tokenizer,
-                length,
-                directory,
-                chosen,
-                known,
-            ),
-            augmented.copies_per_epoch,
+        stored = store_augmented(
+            train,
+            config.augmented.file,
+            tokenizer,
+            settings.sequence_length,
+            folder / "augmented",
+            drawn,
+            _read_all(task, settings, kept_apart(task, settings)),
         )
+        labeled = augmented_rows(stored, config.augmented.copies_per_epoch)
         copies = (
             " ({copies} of them augmented; {left_out} more left out because "
             "dev or test contains them; {rows_of_epoch} in an epoch)"
@@ -305,70 +294,51 @@ def load_data(
     if task.table is not None:
         for split in ("train", settings.dev_split):
             _log.info(task.table.description(split))
-    encoded, dev = labeled.encoded, task.encode(dev, tokenizer, length)
+    splits = {settings.dev_split: encode(dev)}
+    for split in task.other_dev_splits:
+        if split not in splits:
+            splits[split] = encode(task.load(split, settings.data_dir))
+    encoded, dev = labeled.encoded, splits[settings.dev_split]
     _log.info(
         f"{task.name}: {len(encoded)} examples to train on{copies}, "
         f"{len(dev)} in {settings.dev_split}; {encoded.num_truncated} and "
-        f"{dev.num_truncated} truncated to {length} tokens."
+        f"{dev.num_truncated} truncated to {settings.sequence_length} tokens."
     )
-    return labeled, dev
-
-
-def drawn_rows(count: int, most: int | None, seed: int) -> np.ndarray | None:
-    """Returns the numbers of the examples to train on, `None` for all."""
-    if not most or most >= count:
-        return None
-    order = np.random.default_rng(seed).permutation(count)
-    return np.sort(order[:most])
-
-
-def load_other_dev_splits(task: Task, settings: TaskData, tokenizer):
-    """Returns the other dev splits, encoded, by name."""
-    names = [
-        name for name in task.other_dev_splits if name != settings.dev_split
-    ]
-    return {
-        name: task.encode(rows, tokenizer, settings.sequence_length)
-        for name, rows in zip(
-            names, _read_all(task, settings, names), strict=True
-        )
+    if config.unlabeled is None:
+        return TaskRows(labeled, splits, config)
+    read, kept = read_kept_unlabeled(task, settings, config.unlabeled)
+    counts = {
+        "rows": len(read),
+        "dropped": len(read) - len(kept),
+        "compared_with": kept_apart(task, settings),
+        "per_labeled": config.unlabeled.per_labeled,
     }
+    _log.info(
+        f"{len(kept)} unlabelled examples; {counts['dropped']} left out "
+        f"because {', '.join(counts['compared_with'])} contain them."
+    )
+    return TaskRows(labeled, splits, config, encode(kept), counts)
+
+
+def drawn_rows(count: int, most: int | None, seed: int) -> np.ndarray:
+    """Returns the numbers of the examples to train on."""
+    order = np.arange(count)
+    if most and most < count:
+        order = np.random.default_rng(seed).permutation(count)
+    return np.sort(order[:most])
 
 
 def read_kept_unlabeled(task: Task, settings: TaskData, unlabeled: Unlabeled):
     """Reads unlabelled examples, with and without those in dev or test."""
-    rows = data.read_unlabeled(
-        unlabeled.files, unlabeled.columns, task.num_texts
-    )
+    rows = read_unlabeled(unlabeled.files, unlabeled.columns, task.num_texts)
     known = _read_all(task, settings, kept_apart(task, settings))
-    kept = data.without_texts_of(rows, known)
+    kept = without_texts_of(rows, known)
     if not len(kept):
         raise UsageError(
             f"None of {len(rows)} unlabelled examples is left: dev or test "
             "contains all of them."
         )
     return rows, kept
-
-
-def load_unlabeled(
-    task: Task,
-    settings: TaskData,
-    unlabeled: Unlabeled,
-    tokenizer,
-) -> tuple[EncodedExamples, dict]:
-    """Reads and encodes unlabelled examples that are not in dev or test."""
-    rows, kept = read_kept_unlabeled(task, settings, unlabeled)
-    counts = {
-        "rows": len(rows),
-        "dropped": len(rows) - len(kept),
-        "compared_with": kept_apart(task, settings),
-        "per_labeled": unlabeled.per_labeled,
-    }
-    _log.info(
-        f"{len(kept)} unlabelled examples; {counts['dropped']} left out "
-        f"because {', '.join(counts['compared_with'])} contain them."
-    )
-    return task.encode(kept, tokenizer, settings.sequence_length), counts
 
 
 def kept_apart(task: Task, settings: TaskData) -> list[str]:

@@ -23,11 +23,11 @@ from kdkit.data import (
     SpanRows,
     TokenBatches,
     encode_sentences,
-    join_sentences,
-    open_packed,
     pack,
     pack_stream,
 )
+from kdkit.data.packing import open_packed
+from kdkit.data.sentences import join_sentences
 from kdkit.errors import RunError, UsageError
 from kdkit.late import tf
 from kdkit.models.heads import is_causal
@@ -76,16 +76,6 @@ def text_source(
             from_logits=True, reduction="mean_with_sample_weight"
         ),
     )
-
-
-def masked_source(train: MaskedRows | None, held_out: MaskedRows) -> Source:
-    """Returns packed text with masks that differ in every epoch."""
-    return text_source(train, held_out, "masked_accuracy")
-
-
-def plain_source(train: PackedRows | None, held_out: PackedRows) -> Source:
-    """Returns packed text without labels, to compare encoders."""
-    return Source(train, held_out, full_batches, FEW_ROWS)
 
 
 def next_token_source(
@@ -189,8 +179,8 @@ def load_text(settings: Lines, tokenizer, directory, model) -> Source:
         return sentence_source(train, held_out)
     train, held_out = (
         open_packed(directory / name)
-        or _pack(settings, tokenizer, directory / name, model)
-        for name in ("train", "held_out")
+        or pack_text(settings, tokenizer, directory / name, model, is_held_out)
+        for name, is_held_out in (("train", False), ("held_out", True))
     )
     _log.info(
         f"corpus: {train.num_texts} texts in {len(train)} sequences of "
@@ -199,19 +189,26 @@ def load_text(settings: Lines, tokenizer, directory, model) -> Source:
     return packed_source(model, tokenizer, settings.masking, held_out, train)
 
 
-def _pack(settings, tokenizer, directory, model):
-    """Packs the training or held-out text into a directory of that name."""
-    is_held_out = directory.name == "held_out"
-    texts = settings.texts(is_held_out)
+def pack_text(
+    settings: Corpus,
+    tokenizer,
+    directory,
+    model,
+    is_held_out: bool,
+    stride=None,
+) -> PackedCorpus:
+    """Packs the text to train or to measure on, as a model reads it."""
+    texts, length = settings.texts(is_held_out), settings.sequence_length
     if not is_causal(model):
-        return pack(texts, tokenizer, settings.sequence_length, directory)
+        return pack(texts, tokenizer, length, directory)
     return pack_stream(
         texts,
         tokenizer,
-        settings.sequence_length,
+        length,
         directory,
-        one_document=settings.one_document,
-        num_words=settings.num_words() if is_held_out else None,
+        stride,
+        settings.one_document,
+        settings.num_words() if is_held_out else None,
     )
 
 
@@ -230,12 +227,12 @@ def packed_source(
             model.output_shape[-1],
             held_out.num_words,
         )
-    if models.backbone_of(model) is model:
-        return plain_source(train and PackedRows(train), PackedRows(held_out))
+    if models.backbone_of(model) is model:  # no labels: encoders are compared
+        rows = train and PackedRows(train)
+        return Source(rows, PackedRows(held_out), full_batches, FEW_ROWS)
     masker = Masker(masking, tokenizer)
-    return masked_source(
-        train and MaskedRows(train, masker), MaskedRows(held_out, masker)
-    )
+    rows = train and MaskedRows(train, masker)
+    return text_source(rows, MaskedRows(held_out, masker), "masked_accuracy")
 
 
 def load_sentences(

@@ -184,19 +184,8 @@ def texts_source(
         evaluate_teacher=measure,
         metric="loss" if measure is None else SPEARMAN,
         larger_is_better=measure is not None,
-        counts=text_counts(counts, compared),
+        counts={**counts, "compared_with": compared},
     )
-
-
-def text_counts(counts: dict, compared: tuple) -> dict:
-    """Returns the counts of a `Choice` as those of a `Source`."""
-    return {
-        "rows": counts["texts"],
-        "dropped": counts["left_out"],
-        "compared_with": compared,
-        "empty": counts["empty"],
-        "repeated": counts["repeated"],
-    }
 
 
 def log_texts(train, held_out, counts: dict, compared: tuple) -> None:
@@ -207,9 +196,9 @@ def log_texts(train, held_out, counts: dict, compared: tuple) -> None:
         f"left out: {counts['empty']} without text, {counts['repeated']} "
         "repeated."
     )
-    if counts["left_out"]:
+    if counts["dropped"]:
         _log.warning(
-            f"{counts['left_out']} texts are left out because they or their "
+            f"{counts['dropped']} texts are left out because they or their "
             f"sources are also in {' or '.join(compared)}."
         )
 

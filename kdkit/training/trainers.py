@@ -14,16 +14,25 @@ from kdkit.training.optimizers import make_label_loss, make_optimizer
 from kdkit.training.source import Source
 
 
+def stage_distiller(
+    stage: Stage, teachers, student, teacher_weights=None
+) -> Distiller:
+    """Returns the `Distiller` of a stage, which is not compiled."""
+    return Distiller(
+        teachers,
+        student,
+        stage.weighted_objectives(),
+        hard_label_weight=stage.label_weight,
+        teacher_weights=teacher_weights,
+        chunk_size=stage.chunk_size,
+    )
+
+
 def make_trainer(arm, stage: Stage, source: Source, num_updates: int):
     """Returns a compiled `Distiller`, or a `LabelTrainer` without a teacher."""
     if stage.objectives:
-        trainer = Distiller(
-            arm.teachers,
-            arm.model,
-            stage.weighted_objectives(),
-            hard_label_weight=stage.label_weight,
-            teacher_weights=arm.teacher_weights,
-            chunk_size=stage.chunk_size,
+        trainer = stage_distiller(
+            stage, arm.teachers, arm.model, arm.teacher_weights
         )
     else:
         trainer = LabelTrainer(arm.model)

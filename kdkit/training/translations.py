@@ -22,7 +22,6 @@ from kdkit.training.texts import (
     encode_pairs,
     log_texts,
     read_known,
-    text_counts,
     vector_source,
 )
 
@@ -135,7 +134,7 @@ def translations_source(
         metric=ACCURACY,
         larger_is_better=True,
         teacher_outputs=source_outputs,
-        counts=text_counts(choice.counts, compared),
+        counts={**choice.counts, "compared_with": compared},
     )
 
 

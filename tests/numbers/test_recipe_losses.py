@@ -29,6 +29,7 @@ from kit.helpers import (
 import kdkit
 from kdkit import data, models, taps
 from kdkit.config.runs import ADAPTER
+from kdkit.data.unlabeled import mix_unlabeled
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
 
@@ -336,7 +337,7 @@ def test_one_length_is_for_losses_that_count_padding(words, buckets):
 def test_batches_of_one_length_have_that_of_the_rows():
     encoded = dataclasses.replace(rows(4), sequence_length=12)
     unlabeled = dataclasses.replace(encoded, labels=None)
-    examples, rows_of_epoch = data.mix_unlabeled(encoded, unlabeled, 1.0)
+    examples, rows_of_epoch = mix_unlabeled(encoded, unlabeled, 1.0)
     mixed = data.BatchStream(examples, data.Buckets(1, None, rows_of_epoch))
     plain = data.BatchStream(encoded, data.Buckets(1, None))
     for batches in (

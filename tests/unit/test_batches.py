@@ -1,6 +1,7 @@
 """Batches: their order, padding and shares, for any rows."""
 
 import itertools
+import types
 
 import numpy as np
 import pytest
@@ -12,19 +13,21 @@ from kdkit.data import (
     Buckets,
     EncodedExamples,
     Examples,
-    Shares,
-    bucket_boundaries,
     encode,
-    epoch_batches,
     generate_sentiment,
-    parts_of,
-    token_batches,
 )
+from kdkit.data.orders import bucket_boundaries, token_batches
+from kdkit.data.stream import Shares, parts_of
 
 seeds = st.integers(0, 2**31 - 1)
 some_lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(
     lambda drawn: np.array(drawn, "int32")
 )
+
+
+def order_of(lengths, buckets):
+    rows = types.SimpleNamespace(row_lengths=lengths, sequence_length=64)
+    return buckets.order(rows)
 
 
 @given(
@@ -38,9 +41,9 @@ def test_an_epoch_has_every_row_once_where_it_fits(
     lengths, num_buckets, batch_size, seed, epoch
 ):
     boundaries = bucket_boundaries(lengths, num_buckets, maximum=64)
+    order = order_of(lengths, Buckets(batch_size, num_buckets))
     batches, again, another_epoch = (
-        epoch_batches(lengths, boundaries, batch_size, seed, number)
-        for number in (epoch, epoch, epoch + 1)
+        order(seed, number) for number in (epoch, epoch, epoch + 1)
     )
     rows = np.concatenate([rows for rows, _ in batches])
     assert sorted(rows) == list(range(len(lengths)))
@@ -63,8 +66,7 @@ def test_an_epochs_lengths_are_mixed_by_seed_and_epoch():
     lengths = np.random.default_rng(0).integers(2, 33, size=230)
 
     def order(seed, epoch):
-        boundaries = bucket_boundaries(lengths, 4, 64)
-        batches = epoch_batches(lengths, boundaries, 8, seed, epoch)
+        batches = order_of(lengths, Buckets(8, 4))(seed, epoch)
         padded = [length for _, length in batches]
         assert padded != sorted(padded)
         return [rows.tolist() for rows, _ in batches]
@@ -118,8 +120,7 @@ def as_rows(inputs):
 
 def test_training_batches_pad_the_rows_of_the_epoch(encoded):
     stream = BatchStream(encoded, Buckets(8, num_buckets=4), seed=3)
-    boundaries = bucket_boundaries(encoded.lengths, 4, 32)
-    expected = epoch_batches(encoded.lengths, boundaries, 8, seed=3, epoch=0)
+    expected = stream.batches(0)
     assert stream.steps_per_epoch == len(expected) == 10
     batches = stream.training().take(10).as_numpy_iterator()
     for (rows, padded_length), (inputs, labels) in zip(

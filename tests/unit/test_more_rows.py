@@ -9,6 +9,9 @@ import pytest
 from kdkit import data
 from kdkit.augmentation import write_augmented
 from kdkit.data import Examples
+from kdkit.data.augmented import store_augmented
+from kdkit.data.synthetic import load_sentiment
+from kdkit.data.unlabeled import mix_unlabeled, without_texts_of
 
 TRAIN = Examples((["a fine film", "dull", "so fine"],), np.array([1, 0, 1]))
 COPIES = [
@@ -42,9 +45,10 @@ def file(tmp_path):
 def store(file, words):
     """A function that stores the copies next to their file."""
 
-    def make(examples=TRAIN, **settings):
-        return data.store_augmented(
-            examples, file, words, 8, file.parent / "stored", **settings
+    def make(examples=TRAIN, row_numbers=(0, 1, 2), **settings):
+        place = file.parent / "stored"
+        return store_augmented(
+            examples, file, words, 8, place, np.array(row_numbers), **settings
         )
 
     return make
@@ -113,7 +117,6 @@ def test_copies_of_other_texts_are_refused(file, store):
 def test_drawn_copies_change_from_epoch_to_epoch_and_all_come(store):
     stored = store()
     assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))
-    assert stored.num_rows_of_epoch(1) == 6
     seen = set()
     for epoch in range(60):
         rows = stored.rows_of_epoch(0, epoch, per_row=1)
@@ -130,19 +133,19 @@ def test_drawn_copies_change_from_epoch_to_epoch_and_all_come(store):
 
 def test_unlabelled_pairs_are_left_out_only_whole():
     rows = Examples((["a", "a", "b"], ["c", "d", "c"]))
-    kept = data.without_texts_of(rows, [Examples((["A "], ["c"]))])
+    kept = without_texts_of(rows, [Examples((["A "], ["c"]))])
     assert kept.texts == (["a", "b"], ["d", "c"])
 
 
 @pytest.fixture(scope="module")
 def labeled(tokenizer):
-    texts = data.load_sentiment("train").take(range(12))
+    texts = load_sentiment("train").take(range(12))
     return data.encode(texts, tokenizer, 16)
 
 
 @pytest.fixture(scope="module")
 def unlabeled(tokenizer):
-    texts = data.load_sentiment("dev").take(range(10))
+    texts = load_sentiment("dev").take(range(10))
     return dataclasses.replace(data.encode(texts, tokenizer, 16), labels=None)
 
 
@@ -151,9 +154,7 @@ def epoch_of(labeled, unlabeled):
     """A function that returns an epoch's (text, label) and its other texts."""
 
     def read(per_labeled, epoch=0):
-        examples, rows_of_epoch = data.mix_unlabeled(
-            labeled, unlabeled, per_labeled
-        )
+        examples, rows_of_epoch = mix_unlabeled(labeled, unlabeled, per_labeled)
         stream = data.BatchStream(
             examples, data.Buckets(4, rows_of_epoch=rows_of_epoch), seed=1
         )

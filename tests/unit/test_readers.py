@@ -18,7 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdkit import data
-from kdkit.data import Corpus, read_retrieval, read_unlabeled
+from kdkit.data.layouts import read_table
+from kdkit.data.retrieval import read_candidates, read_retrieval
+from kdkit.data.texts import corpus_texts, parallel_pairs
+from kdkit.data.unlabeled import read_unlabeled
+from kdkit.data.word_vectors import (
+    read_all_word_vectors,
+    read_word_vectors,
+    word_vector_width,
+    words_of_pieces,
+)
 from kdkit.tasks import TASKS, from_table
 
 RANKED = [("a dog", "A dog runs.", "A cat.", "Rain."),
@@ -52,7 +61,7 @@ def texts(path, content):
 
 # What each reader of columns gives of two of them.
 def parallel(path, *columns):
-    return list(data.ParallelText((str(path),), columns).pairs())
+    return list(parallel_pairs([path], columns))
 
 
 def unlabeled(path, *columns):
@@ -61,7 +70,7 @@ def unlabeled(path, *columns):
 
 
 def corpus(path, *columns):
-    read = (Corpus((str(path),), column).texts() for column in columns)
+    read = (corpus_texts([path], column) for column in columns)
     return list(zip(*read, strict=True))
 
 
@@ -101,18 +110,18 @@ def test_marks_line_ends_and_blank_ends_are_no_content(
     path = tmp_path / "a.tsv"
     path.write_bytes(f"{mark}{lines}".encode())
     layout = data.TableLayout("Films", ("text",), "label", ("bad", "good"))
-    found = data.read_table(path, layout)
+    found = read_table(path, layout)
     assert found.texts == (["caf\u00e9 \u2028 a"],)
     assert found.labels.tolist() == [1]
     if not end.strip(" \n"):
-        assert list(Corpus((str(path),), "label").texts()) == ["good"]
+        assert list(corpus_texts([path], "label")) == ["good"]
 
 
 def test_quotes_of_tables_with_tabs_are_text(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text('text\tlabel\n"no," he said\tbad\n"\tgood\n')
     layout = data.TableLayout("Films", ("text",), "label", ("bad", "good"))
-    assert data.read_table(path, layout).texts == (['"no," he said', '"'],)
+    assert read_table(path, layout).texts == (['"no," he said', '"'],)
     task = from_table(test=path, **COLUMNS)
     assert task.load("test").texts == (['"no," he said', '"'],)
 
@@ -137,7 +146,7 @@ def test_lines_are_texts(content, lines, tmp_path):
     """Also with some commas, quotes and tabs."""
     file = texts(tmp_path / "a.txt", content)
     lines = content.splitlines() if lines is None else lines
-    assert list(Corpus((file, file)).texts()) == 2 * lines
+    assert list(corpus_texts([file, file])) == 2 * lines
     assert read_unlabeled([file, file], (), 1).texts == (2 * lines,)
 
 
@@ -146,7 +155,7 @@ def test_lines_of_two_files_are_pairs(tmp_path):
         texts(tmp_path / "a.en", "one\ntwo\n\n"),
         texts(tmp_path / "a.de", "eins\nzwei"),
     )
-    found = data.ParallelText(files).pairs()
+    found = parallel_pairs(files)
     assert list(found) == [("one", "eins"), ("two", "zwei")]
 
 
@@ -157,7 +166,7 @@ def test_candidates_are_a_query_and_its_texts(suffix, tmp_path):
         rows = [(query, first, others) for query, first, *others in RANKED]
         columns = ("query", "positive", "negatives")
     file = write(tmp_path / f"a.{suffix}", rows, columns)
-    found = data.read_candidates([file, file])
+    found = read_candidates([file, file])
     assert found.queries == [row[0] for row in RANKED] * 2
     assert found.documents == [row[1:] for row in RANKED] * 2
     assert (len(found), found.num_candidates) == (4, 3)
@@ -168,7 +177,7 @@ def test_candidates_are_a_query_and_its_texts(suffix, tmp_path):
 def test_the_first_candidates_are_used_if_a_number_is_named(last, tmp_path):
     rows = [RANKED[0], (*RANKED[1][:3], last)]
     file = write(tmp_path / "a.tsv", rows, RANKED_COLUMNS)
-    found = data.read_candidates([file], num_candidates=2)
+    found = read_candidates([file], num_candidates=2)
     assert found.documents == [row[1:3] for row in RANKED]
 
 
@@ -256,26 +265,26 @@ def test_vectors_are_in_the_order_of_the_words(header, tmp_path):
     """As GloVe and word2vec write them; of two the first counts."""
     path = texts(tmp_path / "vectors.txt", header + VECTORS)
     words = ["film", "", "dull", "the"]
-    vectors, found = data.read_word_vectors(path, words)
+    vectors, found = read_word_vectors(path, words)
     assert vectors.dtype == "float32"
     np.testing.assert_allclose(vectors, [[-0.5, 0.1], [0, 0], [0, 0], [1, 2]])
     assert found.tolist() == [True, False, False, True]
-    assert data.word_vector_width(path) == 2
-    words, vectors = data.read_all_word_vectors(path)
+    assert word_vector_width(path) == 2
+    words, vectors = read_all_word_vectors(path)
     assert words == ["the", "film", "rest"]
     np.testing.assert_allclose(vectors, [[1, 2], [-0.5, 0.1], [9, 9]])
-    assert data.read_all_word_vectors(path, most=2)[0] == ["the", "film"]
+    assert read_all_word_vectors(path, most=2)[0] == ["the", "film"]
 
 
 def test_words_with_blanks_have_vectors(tmp_path):
     path = texts(tmp_path / "vectors.txt", "2 3\n. . . 1 2 3\na 4 5 6\n")
-    vectors, _ = data.read_word_vectors(path, ["a", ". . ."])
+    vectors, _ = read_word_vectors(path, ["a", ". . ."])
     np.testing.assert_allclose(vectors, [[4, 5, 6], [1, 2, 3]])
 
 
 def test_pieces_of_words_and_special_ones_are_no_words():
     pieces = ["[PAD]", "[unused1]", "the", "##s", "[", "]"]
-    assert data.words_of_pieces(pieces) == ["", "", "the", "", "[", "]"]
+    assert words_of_pieces(pieces) == ["", "", "the", "", "[", "]"]
 
 
 some_texts = st.text(
@@ -313,7 +322,7 @@ def test_damaged_bytes_are_a_table_or_an_error_of_one_line(content, suffix):
             lambda: from_table(test=path, **COLUMNS).load("test"),
             lambda: read_unlabeled([path], ("text",), 1),
             lambda: read_retrieval(path, path, path),
-            lambda: list(Corpus((str(path),)).texts()),
+            lambda: list(corpus_texts([path])),
         ):
             with contextlib.suppress(ValueError, UnicodeError, csv.Error):
                 read()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kdkit.config.layers import config_of
-from kdkit.data import Shares
+from kdkit.data.stream import Shares
 from kdkit.io.files import staged
 from kdkit.runs.directory import Run, open_run, read_replicas, with_values
 from kdkit.runs.events import Best, Epoch, Measurement, RunFinished

@@ -9,9 +9,13 @@ import pytest
 
 from kdkit import data
 from kdkit.data import stream as stream_module
+from kdkit.data.augmented import AugmentedExamples
+from kdkit.data.packing import PADDING
+from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task
 from kdkit.training.candidates import EncodedCandidates, queries_source
+from kdkit.training.source import Source
 from kdkit.training.tasks import (
     Evaluator,
     TrainingRows,
@@ -19,10 +23,11 @@ from kdkit.training.tasks import (
     task_source,
 )
 from kdkit.training.text import (
-    masked_source,
+    FEW_ROWS,
+    full_batches,
     next_token_source,
-    plain_source,
     sentence_source,
+    text_source,
 )
 from kdkit.training.texts import vector_source
 
@@ -64,20 +69,22 @@ def on_task(rows, **settings):
 def augmented(count, num_copies):
     sources = np.repeat(np.arange(count), num_copies).astype("int32")
     rows = encoded(count * (1 + num_copies))
-    return augmented_rows(data.AugmentedExamples(rows, sources, 0), 1)
+    return augmented_rows(AugmentedExamples(rows, sources, 0), 1)
 
 
 def packed(count=21, width=LENGTH, stride=None):
     rows = np.random.default_rng(0).integers(5, 60, (count, width))
     if stride is not None:
-        rows[-1, 5:] = data.PADDING
+        rows[-1, 5:] = PADDING
     return data.PackedCorpus(rows.astype("int32"), count, stride)
 
 
 def masked(tokenizer):
     masker = data.Masker(data.Masking(share_of="batch"), tokenizer)
-    return masked_source(
-        data.MaskedRows(packed(), masker), data.MaskedRows(packed(5), masker)
+    return text_source(
+        data.MaskedRows(packed(), masker),
+        data.MaskedRows(packed(5), masker),
+        "masked_accuracy",
     )
 
 
@@ -157,8 +164,11 @@ SOURCES = {
     ),
     "masked": Row(masked, 16, needs=("tokenizer",)),
     "plain": Row(
-        lambda: plain_source(
-            data.PackedRows(packed()), data.PackedRows(packed(5))
+        lambda: Source(
+            data.PackedRows(packed()),
+            data.PackedRows(packed(5)),
+            full_batches,
+            FEW_ROWS,
         ),
         16,
     ),
@@ -263,7 +273,7 @@ def test_shares_are_the_rows_of_the_batches(processes, training):
     steps = training().steps_per_epoch
     total = sum(processes)
     shares = [
-        data.Shares(sum(processes[:number]), count, total)
+        Shares(sum(processes[:number]), count, total)
         for number, count in enumerate(processes)
     ]
     of_processes = [
@@ -300,7 +310,7 @@ def test_an_evaluation_has_every_example_once_and_always_the_same(source):
     batches = read(dataset)
     assert dataset.cardinality() == len(batches)
     assert_same(read(dataset), batches)
-    two = data.Shares(count=2, total=2)
+    two = Shares(count=2, total=2)
     shares = source.validation_stream(STAGE, shares=two).evaluation()
     assert shares.cardinality() == 2 * len(batches)
     shares = iter(read(shares))

@@ -15,6 +15,7 @@ from kdkit.data.stored_translations import (
     choose_translations,
     store_translations,
 )
+from kdkit.data.texts import parallel_rows
 
 LENGTH = 16
 LINES = [
@@ -55,7 +56,7 @@ def store(directory, tokenizer, known=()):
 def test_empty_repeated_and_known_texts_are_left_out_and_counted():
     choice = choose_lines(known=["A dull  cast", "never read"])
     assert choice.rows.tolist() == [0, 4, 6, 7]
-    counts = {"texts": 6, "empty": 2, "repeated": 1, "left_out": 1}
+    counts = {"rows": 6, "empty": 2, "repeated": 1, "dropped": 1}
     assert choice.counts == counts
     assert choose([]).part(False)[0].tolist() == []
 
@@ -135,20 +136,20 @@ def test_lines_of_all_files_belong_together(end, tmp_path):
     files = write_lines(tmp_path, list(zip(*TRANSLATIONS, strict=True)))
     with open(files[0], "a", encoding="utf-8") as file:
         file.write(end)
-    assert list(data.ParallelText(files).lines()) == TRANSLATIONS
+    assert [texts for _, texts in parallel_rows(files)] == TRANSLATIONS
 
 
 def test_pairs_are_chosen_once_and_have_their_source():
     choice = choose_translations(TRANSLATIONS)
     np.testing.assert_array_equal(choice.rows, np.flatnonzero(CHOSEN))
     assert choice.groups.tolist() == [0, 0, 0, 1, 1, 0, 2, 2, 2, 3, 3]
-    counts = {"texts": 13, "empty": 5, "repeated": 2, "left_out": 0}
+    counts = {"rows": 13, "empty": 5, "repeated": 2, "dropped": 0}
     assert choice.counts == counts
     known = text_hashes(["THE HERO", "das Tempo"])
     known = choose_translations(TRANSLATIONS, known)
     left_out = {*choice.rows.tolist()} - {*known.rows.tolist()}
     assert left_out == {6, 8, 13}
-    assert known.counts["left_out"] == 3
+    assert known.counts["dropped"] == 3
 
 
 def test_all_texts_of_a_source_are_on_the_same_side():

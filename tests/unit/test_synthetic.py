@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kdkit import data
+from kdkit.data.synthetic import load_sentiment
 
 CONTRASTS = ("although", "though", "while")
 STRONG = ("truly", "very", "extremely", "deeply")
@@ -16,9 +17,7 @@ POSITIVE = (
 
 @pytest.fixture(scope="module")
 def splits():
-    return {
-        split: data.load_sentiment(split) for split in ("train", "dev", "test")
-    }
+    return {split: load_sentiment(split) for split in ("train", "dev", "test")}
 
 
 def verdict(text):

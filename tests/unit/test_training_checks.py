@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from kdkit.config import data as config
-from kdkit.data import Candidates
+from kdkit.data.retrieval import Candidates
 from kdkit.training import candidates, distribution, text, translations
 from kdkit.training.callbacks import StopAtNonFinite
 

@@ -11,10 +11,12 @@ from kit.helpers import bert, decoder
 from kit.hugging_face import change_config, write_checkpoint
 
 import kdkit
-from kdkit import data, export, models, tasks
+from kdkit import export, models, tasks
 from kdkit.config.data import Corpus, Pairs, TaskData
 from kdkit.config.model import Checkpoint
 from kdkit.config.runs import TaskConfig
+from kdkit.data.retrieval import read_candidates
+from kdkit.data.texts import corpus_texts
 from kdkit.recipes import RECIPES, Stage, TokenVectors
 from kdkit.tasks import embedding_metrics
 
@@ -29,14 +31,12 @@ def written(path, text):
 
 
 def read_text(text):
-    return lambda folder: [
-        *data.Corpus((written(folder / "a.txt", text),)).texts()
-    ]
+    return lambda folder: [*corpus_texts([written(folder / "a.txt", text)])]
 
 
 def list_in_quotes(folder):
     text = "query\tpositive\tnegatives\nq\tp\t['a', 'b']\n"
-    return data.read_candidates((written(folder / "c.tsv", text),))
+    return read_candidates((written(folder / "c.tsv", text),))
 
 
 def other_padding(folder):
