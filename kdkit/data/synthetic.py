@@ -51,6 +51,7 @@ NEGATION_PROBABILITY = 0.25
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 SENTIMENT_SPLITS = ("train", "dev", "test")
+NUM_QUERIES, NUM_CANDIDATES = 400, 4
 NUM_EXAMPLES = {"train": 8000, "dev": 1000, "test": 1000}
 # of 10 sentences, by the hash of their text, so that no two splits share one
 HASHES = {"train": range(8), "dev": range(8, 9), "test": range(9, 10)}
@@ -96,9 +97,7 @@ def load_similarity(split: str) -> Examples:
     return Examples(pairs, np.array(scores, "float32"))
 
 
-def load_candidates(
-    split: str, num_queries: int = 400, num_candidates: int = 4
-) -> Candidates:
+def load_candidates(split: str) -> Candidates:
     """Returns sentences of a split, each with others to rank.
 
     The relevant candidate has the largest share of words in common with the
@@ -106,9 +105,9 @@ def load_candidates(
     """
     (sentences,) = load_sentiment(split).texts
     queries, documents = [], []
-    for start in range(num_queries):
-        first = start * (1 + num_candidates)
-        query, *others = sentences[first : first + 1 + num_candidates]
+    for number in range(NUM_QUERIES):
+        first = number * (1 + NUM_CANDIDATES)
+        query, *others = sentences[first : first + 1 + NUM_CANDIDATES]
         others.sort(key=lambda one, query=query: -_common_share(query, one))
         queries.append(query)
         documents.append(tuple(others))

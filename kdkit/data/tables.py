@@ -192,15 +192,6 @@ def require_width(
         )
 
 
-def column_place(path, headings: Sequence[str], name: str) -> int:
-    """Returns the index of a column in a table's header."""
-    if name not in headings:
-        raise unknown(f"column of {path}", name, headings)
-    if headings.count(name) > 1:
-        raise UsageError(f"{path} has several columns {name!r}. Rename them.")
-    return headings.index(name)
-
-
 def filled_lines(path) -> Iterator[tuple[int, str]]:
     """Yields number and text of lines, without the blank end of a file."""
     blank = []
@@ -241,7 +232,12 @@ class Table:
     def cells(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence]]:
         """Yields the place and the cells in some columns of every row."""
         for name in names:
-            column_place(self.path, self.headings, name)
+            if name not in self.headings:
+                raise unknown(f"column of {self.path}", name, self.headings)
+            if self.headings.count(name) > 1:
+                raise UsageError(
+                    f"{self.path} has several columns {name!r}. Rename them."
+                )
         return self.read(names)
 
     def columns(

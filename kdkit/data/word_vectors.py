@@ -1,6 +1,7 @@
 """Reads word vectors from text files such as GloVe's."""
 
 import itertools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ from kdkit.data.tables import at
 from kdkit.errors import UsageError
 from kdkit.io.reading import numbered_lines
 
-CONTINUES_A_WORD = "##"  # begins word pieces inside words
+NO_WORD = re.compile(r"##|\[.+\]\Z", re.DOTALL)  # within words, or special
 # Begin words in byte-pair and SentencePiece vocabularies.
 BEGINS_A_WORD = ("Ġ", "▁")
 
@@ -85,10 +86,4 @@ def words_of_pieces(pieces: Sequence[str]) -> list[str]:
     if any(begins):
         both = zip(pieces, begins, strict=True)
         return [piece[1:] if is_begin else "" for piece, is_begin in both]
-    return ["" if _is_part(piece) else piece for piece in pieces]
-
-
-def _is_part(piece):
-    """Whether a piece is inside a word, or a special token."""
-    is_special = len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
-    return is_special or piece.startswith(CONTINUES_A_WORD)
+    return ["" if NO_WORD.match(piece) else piece for piece in pieces]

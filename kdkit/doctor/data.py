@@ -2,9 +2,10 @@
 
 import collections
 
-from kdkit.data import read_unlabeled, tokenize
+from kdkit.data.encoding import tokenize
 from kdkit.data.selection import normalized
 from kdkit.data.tables import is_csv_quoted
+from kdkit.data.unlabeled import read_unlabeled
 from kdkit.doctor.examined import SAMPLE
 from kdkit.doctor.findings import OK, WARNING, outcome_of, share
 from kdkit.models import as_tokenizer
