@@ -142,7 +142,12 @@ class Run(Strict):
 
 
 class TaskConfig(Run):
-    """A model of a task, with teachers or without."""
+    """A model of a task, with teachers or without.
+
+    `kdkit.run` trains it: a student, with `control` the same student without a
+    teacher, or without teachers a teacher. Dicts are taken for the configs of
+    `data`, `student`, `steps` and so on, as in a TOML file.
+    """
 
     kind: Literal["task"] = "task"
     data: TaskData
@@ -200,7 +205,11 @@ class TaskConfig(Run):
 
 
 class TextConfig(Run):
-    """A language model on text, with a teacher or without."""
+    """A language model on text, with a teacher or without.
+
+    The kind of text decides what it learns: masked or next tokens of a
+    `corpus`, hidden spans of `sentences`, or targets of `pairs`.
+    """
 
     kind: Literal["text"] = "text"
     corpus: Text
@@ -232,7 +241,12 @@ class TextConfig(Run):
 
 
 class EmbedderConfig(Run):
-    """A sentence encoder on texts without labels."""
+    """A sentence encoder on texts without labels.
+
+    The kind of data decides what it learns: the teacher's vectors of `texts`,
+    those of the originals for `translations`, or a cross-encoder's scores of
+    `candidates`.
+    """
 
     kind: Literal["embedder"] = "embedder"
     data: Annotated[

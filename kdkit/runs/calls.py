@@ -64,13 +64,15 @@ def distill(
             Without `"dev"`, a tenth of the training examples is set aside. Data
             in memory is saved in `RUN/inputs/`. Optional. Defaults to the data
             of the teacher's run.
-        recipe: string or `kdkit.recipes.Recipe`. A name from `kdkit list`, or a
-            recipe, which is registered. Defaults to `"tinybert"`.
+        recipe: string or `kdkit.recipes.Recipe`. A name from `kdkit list`, the
+            path of a TOML file or a `config.json`, or a recipe, which is
+            registered. Defaults to `"tinybert"`.
         run_dir: string or path. The run's directory. Optional. Defaults to a
             temporary directory, which is removed when the result is closed or
             no longer used. Pass a directory to keep or continue the run.
-        settings: dict from a dotted path to a value, for any setting, such as
-            `{"stages.intermediate_layer.epochs": 3}`. Optional.
+        settings: dict from a dotted path to a value, for any field, such as
+            `{"stages.intermediate_layer.epochs": 3}`, or `{"steps.teacher":
+            {...}}` for a run before this one. Optional.
         force: bool. Whether to continue if a check reports an error. Defaults
             to `False`.
         verbose: `"auto"`, 0, 1 or 2, as in `keras.Model.fit`: 0 shows warnings
