@@ -1,8 +1,12 @@
-"""The checks of a run, in the order of their rows."""
+"""The checks of a run, in the order of their rows.
+
+Each is a function of an `Examined` run that yields tuples of an outcome, the
+facts, and the advice, which counts where the outcome is not ok.
+"""
 
 from kdkit.doctor import data, teachers, training
 from kdkit.doctor.examined import Examined
-from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import OK, Finding
 
 CHECKS = (
     teachers.teacher_accuracy,
@@ -26,9 +30,10 @@ def examine(kind) -> list[Finding]:
     Returns:
         List of `Finding`. A check that does not apply to a kind has none.
     """
-    run = Examined(kind)
-    return [
-        Finding(check.__name__.replace("_", " "), *found)
-        for check in CHECKS
-        for found in check(run)
-    ]
+    run, findings = Examined(kind), []
+    for check in CHECKS:
+        name = check.__name__.replace("_", " ")
+        for outcome, found, advice in check(run):
+            advice = "" if outcome == OK else advice
+            findings.append(Finding(name, outcome, found, advice))
+    return findings

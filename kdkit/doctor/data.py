@@ -7,20 +7,13 @@ from kdkit.data.selection import normalized
 from kdkit.data.tables import is_csv_quoted
 from kdkit.data.unlabeled import read_unlabeled
 from kdkit.doctor.examined import SAMPLE
-from kdkit.doctor.findings import OK, WARNING, outcome_of, share
+from kdkit.doctor.findings import outcome_of, share
 from kdkit.models import as_tokenizer
 
 LEAST_WORDS = 5  # of a text; shorter ones are repeated by chance
 QUOTED = 0.9  # share of a split's texts
 FEWEST = 10  # texts
-TRUNCATED = 0.1  # share of a split's examples
 SHOWN = 5  # words
-UNQUOTE = (
-    "The files of built-in tasks are read without quoting, so these quotes are "
-    "part of the text. Pass the table with --train, --text-column and "
-    "--label-column, which read quotes. Or write it without quoting: "
-    "csv.writer with quoting=csv.QUOTE_NONE and quotechar=None."
-)
 
 
 def rows_kept_apart(run):
@@ -31,7 +24,6 @@ def rows_kept_apart(run):
     """
     train, *others = run.texts
     known = set(map(_compared, run.texts[train]))
-    worst, parts, first = 0.0, [], None
     for split in others:
         rows = [
             row
@@ -39,19 +31,14 @@ def rows_kept_apart(run):
             if run.task or sum(len(t.split()) for t in row) >= LEAST_WORDS
         ]
         inside = [row for row in rows if row in known]
-        parts.append(f"{len(inside)} of {len(rows)} in {split}")
-        worst = max(worst, len(inside) / max(len(rows), 1))
-        first = first or next(iter(inside), None)
-    if not parts:
-        return
-    found, advice = f"Also trained on: {', '.join(parts)}.", ""
-    if first is not None:
-        found = f"{found} For example {' | '.join(first)[:60]!r}."
+        found = "are also trained on"
+        if inside:
+            found += f", such as {' | '.join(inside[0])[:60]!r}"
         advice = (
             "Remove these rows from the training data, or scores on them also "
             "measure memory."
         )
-    yield outcome_of(worst, 0.01, 0.1), found, advice
+        yield _counted(len(inside), rows, split, found, advice, 0.01, 0.1)
 
 
 def _compared(row):
@@ -69,10 +56,9 @@ def quoted_cells(run):
         return
     splits, unlabeled = dict(run.texts), run.config.unlabeled
     if unlabeled is not None:
-        read = read_unlabeled(
+        splits["the unlabelled text"] = read_unlabeled(
             unlabeled.files, unlabeled.columns, run.task.num_texts
-        )
-        splits["the unlabelled text"] = read.rows
+        ).rows
     for split, rows in splits.items():
         texts = [text for row in rows for text in row]
         quoted = list(filter(is_csv_quoted, texts))
@@ -80,12 +66,15 @@ def quoted_cells(run):
         if len(whole) >= max(QUOTED * len(texts), FEWEST):
             quoted = whole
         if quoted:
-            found = (
-                f"A CSV writer quoted {len(quoted)} of {len(texts)} texts of "
-                f"{split} ({share(len(quoted), len(texts))}), such as "
-                f"{quoted[0][:60]}."
+            found = f"have a CSV writer's quotes, such as {quoted[0][:60]}"
+            advice = (
+                "The files of built-in tasks are read without quoting, so "
+                "these quotes are part of the text. Pass the table with "
+                "--train, --text-column and --label-column, which read quotes. "
+                "Or write it with csv.writer(quoting=csv.QUOTE_NONE, "
+                "quotechar=None)."
             )
-            yield WARNING, found, UNQUOTE
+            yield _counted(len(quoted), texts, split, found, advice, 0)
 
 
 def unknown_words(run):
@@ -98,30 +87,21 @@ def unknown_words(run):
         some = rows[:: max(len(rows) // SAMPLE, 1)]
         lacking = _lacking((t for row in some for t in row), tokenizer, unknown)
         affected = [row for row in some if not lacking.isdisjoint(row)]
-        found = (
-            f"{len(affected)} of {len(some)} examples of {split} "
-            f"({share(len(affected), len(some))}) have words that the "
-            "vocabulary lacks."
-        )
-        part = len(affected) / max(len(some), 1)
-        if not affected:
-            yield OK, found
-            continue
         counts = collections.Counter(
             word for row in affected for text in row for word in text.split()
         )
-        lacking = _lacking(counts, tokenizer, unknown)
-        common = [word for word, _ in counts.most_common() if word in lacking]
-        words = ", ".join(
-            f"{one[:20]} ({counts[one]})" for one in common[:SHOWN]
-        )
-        yield (
-            outcome_of(part, 0.01, 0.5),
-            f"{found} The commonest: {words}.",
+        words = _lacking(counts, tokenizer, unknown)
+        common = [word for word, _ in counts.most_common() if word in words]
+        shown = [f"{word[:20]} ({counts[word]})" for word in common[:SHOWN]]
+        found = "have words that the vocabulary lacks"
+        if shown:
+            found += f", such as {', '.join(shown)}"
+        advice = (
             "A model reads all of these words as one token. Use a model whose "
             "vocabulary covers the language, script, capitals and accents of "
-            "these texts, or replace the words.",
+            "these texts, or replace the words."
         )
+        yield _counted(len(affected), some, split, found, advice, 0.01, 0.5)
 
 
 def _lacking(texts, tokenizer, unknown):
@@ -136,15 +116,14 @@ def truncated_examples(run):
         return
     for split, encoded in run.encoded.items():
         count, length = encoded.num_truncated, encoded.sequence_length
-        found = (
-            f"{count} of {len(encoded)} examples of {split} "
-            f"({share(count, len(encoded))}) have more than {length} tokens."
-        )
-        if count < TRUNCATED * len(encoded):
-            yield OK, found
-        else:
-            yield (
-                WARNING,
-                found,
-                f"Read more of them: --max-length {2 * length}",
-            )
+        found = f"have more than {length} tokens"
+        advice = f"Read more of them: --max-length {2 * length}"
+        yield _counted(count, encoded, split, found, advice, 0.1)
+
+
+def _counted(count, rows, split, found, advice, warned, ruinous=2):
+    """Returns a finding about a share of a split's examples."""
+    total = len(rows)
+    outcome = outcome_of(count / max(total, 1), warned, ruinous)
+    found = f"{count} of {total} in {split} ({share(count, total)}) {found}."
+    return outcome, found, advice

@@ -19,6 +19,10 @@ REORDER = (
     "--labels. Or correct id2label in the teacher's config.json, reorder its "
     "last layer, or fine-tune a teacher on this data."
 )
+UNSOFTEN = (
+    "Remove the softmax from the teacher. Otherwise its soft labels are nearly "
+    "equal for all classes."
+)
 LEAST_GAIN = 0.1  # in accuracy; below it, the order is not the problem
 FEWEST = 10  # examples; fewer may all be wrong by chance
 SPREADS = 4  # standard errors, because the best of many orders is chosen
@@ -35,27 +39,27 @@ def teacher_accuracy(run):
     for name, split, targets, logits in run.answers:
         if split == "train":
             continue
-        broken = int((~np.isfinite(logits)).any(axis=-1).sum())
-        if broken:
-            found = f"{name}: {broken} of {len(logits)} answers are not finite."
+        count = int((~np.isfinite(logits)).any(axis=-1).sum())
+        if count:
+            found = f"{name}: {count} of {len(logits)} answers are not finite."
             yield RUINS, found, RETRAIN
             continue
         baseline = run.task.kind.baseline(targets, logits)
+        reason = run.task.kind.collapse(targets, logits)
+        is_score = isinstance(run.task.kind, Regression)
+        if is_score and baseline.is_related and baseline.correlation < 0:
+            reason = "gives higher scores for lower labels"
+        few = baseline.num_answers < FEWEST_ANSWERS or run.task.generate
         found = (
             f"{name}: {baseline.measure} {share(baseline.model, 1)} of "
             f"{baseline.num_answers} answers, {share(baseline.constant, 1)} "
             "of the best constant answer."
         )
-        reason = run.task.kind.collapse(targets, logits)
-        is_score = isinstance(run.task.kind, Regression)
-        if is_score and baseline.is_related and baseline.correlation < 0:
-            reason = "gives higher scores for lower labels"
         if reason is None:
-            yield OK, found
-            continue
-        few = baseline.num_answers < FEWEST_ANSWERS or run.task.generate
-        outcome = WARNING if few else RUINS
-        yield outcome, f"{found} The teacher {reason}.", RETRAIN
+            yield OK, found, ""
+        else:
+            found = f"{found} The teacher {reason}."
+            yield WARNING if few else RUINS, found, RETRAIN
 
 
 def teacher_logits(run):
@@ -65,18 +69,13 @@ def teacher_logits(run):
         if not is_whole or not np.isfinite(logits).all():
             continue
         sums = logits.sum(axis=-1, dtype="float64")
-        found = f"{name}: from {logits.min():.2f} to {logits.max():.2f}"
         is_other = logits.min() < 0 or np.abs(sums - 1).max() > SUM_TOLERANCE
+        found = f"{name}: from {logits.min():.2f} to {logits.max():.2f}"
         if is_other or len(logits) < FEWEST:
-            yield OK, f"{found}."
+            yield OK, f"{found}.", ""
         else:
-            yield (
-                RUINS,
-                f"{found}, and each answer's sum to 1: they are probabilities, "
-                "not logits.",
-                "Remove the softmax from the teacher. Otherwise its soft "
-                "labels are nearly equal for all classes.",
-            )
+            found = f"{found}, and each answer's sum to 1: probabilities."
+            yield RUINS, found, UNSOFTEN
 
 
 def label_order(run):
@@ -94,7 +93,7 @@ def label_order(run):
         labels, names = np.asarray(targets), run.task.class_names
         predictions, count = run.task.kind.predict(logits), len(labels)
         if count < FEWEST or np.ptp(labels) == 0:
-            yield OK, f"{name}: {count} answers determine no order."
+            yield OK, f"{name}: {count} answers determine no order.", ""
             continue
         is_right = predictions == labels
         by_class = np.argsort(labels, kind="stable")
@@ -105,7 +104,8 @@ def label_order(run):
             would_be[other] = order[predictions[other]] == labels[other]
         gains = would_be.astype(int) - is_right
         if gains.mean() < max(LEAST_GAIN, SPREADS * gains.std() / count**0.5):
-            yield OK, f"{name}: no other order explains the answers better."
+            found = f"{name}: no other order explains the answers better."
+            yield OK, found, ""
             continue
         order = _best_order(labels, predictions, len(names))
         moved = "; ".join(

@@ -39,15 +39,13 @@ def updates(run):
         * stage.mean_learning_rate
         for stage in config.stages
     )
+    least = LEAST_WAY_OF_HEAD if only_head else LEAST_WAY
     start = "a new head" if only_head else "random weights"
     found = (
         f"The student starts from {start}; the updates move each by {way:.2g}."
     )
-    if way >= (LEAST_WAY_OF_HEAD if only_head else LEAST_WAY):
-        yield OK, found
-        return
     yield (
-        WARNING,
+        OK if way >= least else WARNING,
         found,
         "Such a student seldom learns more than the most frequent class. Set "
         "more epochs, a larger learning rate (such as --set "
@@ -67,16 +65,13 @@ def memory(run):
     step = max((_numbers_of_step(run, stage) for stage in stages), default=0)
     needed = BYTES * (teachers + model.count_params() + 3 * trained + step)
     machine = psutil.virtual_memory()
-    outcome = outcome_of(needed, 0.8 * machine.available, machine.total)
     yield (
-        outcome,
+        outcome_of(needed, 0.8 * machine.available, machine.total),
         f"A step needs about {byte_size(needed)}. This machine has "
         f"{byte_size(machine.total)}, {byte_size(machine.available)} of it "
         "free.",
-        ""
-        if outcome == OK
-        else "Use smaller batches, --set "
-        "stages.….gradient_accumulation_steps=N, or shorter sequences.",
+        "Use smaller batches, --set stages.….gradient_accumulation_steps=N, or "
+        "shorter sequences.",
     )
 
 

@@ -94,8 +94,7 @@ class KerasLoss(DistillationLoss):
             teacher = to_probabilities(teacher)
             if not takes_logits(self.loss):
                 student = to_probabilities(student)
-        is_loss = isinstance(self.loss, keras.losses.Loss)
-        function = self.loss.call if is_loss else self.loss
+        function = getattr(self.loss, "call", self.loss)
         values = ops.convert_to_tensor(function(teacher, student))
         if self.scale_by_temperature_squared:
             values *= self.temperature**2
@@ -114,15 +113,22 @@ def adapted(loss, tap) -> tuple:
     """Returns a foreign loss as a `DistillationLoss`, and the tap for it."""
     on_layers = isinstance(loss, keras.distillation.FeatureDistillation)
     on_logits = isinstance(loss, keras.distillation.LogitsDistillation)
-    if not on_layers and not on_logits:
-        _require_reduction(loss, (None, "none"))
-        return KerasLoss(loss, on_logits=tap == "logits"), tap
-    (inner,) = keras.tree.flatten(loss.loss)
-    # The loss around it averages, whatever reduction this one has.
-    _require_reduction(inner, (None, "none", *MEANS))
+    inner, reductions = loss, (None, "none")
+    if on_layers or on_logits:
+        (inner,) = keras.tree.flatten(loss.loss)
+        # The loss around it averages, whatever reduction this one has.
+        reductions = (None, "none", *MEANS)
+    reduction = getattr(inner, "reduction", None)
+    if reduction not in reductions:
+        raise UsageError(
+            f"{type(inner).__name__}'s reduction={reduction!r} would not "
+            "count: an objective averages. Pass reduction=None."
+        )
     if on_layers:
         made = KerasLoss(inner, name="feature_distillation")
         return made, _layers_of(loss, tap)
+    if not on_logits:
+        return KerasLoss(inner, on_logits=tap == "logits"), tap
     is_divergence = "kldivergence" in loss_kinds(inner)
     name = "logits_distillation"
     return KerasLoss(inner, True, loss.temperature, is_divergence, name), tap
@@ -139,16 +145,6 @@ def _layers_of(loss, tap):
             f"Both the loss and the objective name layers: {taps} and {tap!r}."
         )
     return taps
-
-
-def _require_reduction(loss, reductions):
-    """Requires a reduction: the objective takes means over what counts."""
-    reduction = getattr(loss, "reduction", None)
-    if reduction not in reductions:
-        raise UsageError(
-            f"{type(loss).__name__}'s reduction={reduction!r} would not count: "
-            "an objective averages. Pass reduction=None."
-        )
 
 
 def loss_kinds(loss) -> set[str]:

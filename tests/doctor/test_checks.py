@@ -92,11 +92,11 @@ MARKED = '"he said ""no"""'
     [
         (TEXTS, None),
         ([f'"{text}"' for text in TEXTS[:100]] + TEXTS[100:], None),
-        ([MARKED, *TEXTS], "1 of 201 texts of train"),
+        ([MARKED, *TEXTS], "1 of 201 in train"),
         # As a writer that quotes all texts leaves them.
         (
             [f'"{text}"' for text in TEXTS[:195]] + TEXTS[195:],
-            "195 of 200 texts of train",
+            "195 of 200 in train",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_unlabelled_texts_that_a_csv_writer_quoted(tmp_path):
     file.write_text("\n".join([f'"text {n} ""so"" "' for n in range(20)]))
     ((outcome, found, _),) = data.quoted_cells(run)
     assert outcome == WARNING
-    assert "of the unlabelled text" in found
+    assert "20 of 20 in the unlabelled text" in found
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_rows_that_are_cut_are_counted(cut, outcome):
     run = examined({}, encoded={"train": encoded})
     (finding,) = data.truncated_examples(run)
     assert finding[0] == outcome
-    assert f"{cut} of 1000 examples of train" in finding[1]
+    assert f"{cut} of 1000 in train" in finding[1]
 
 
 NEEDED = 4 * (10**9 + 10**8 + 3 * 10**8)
@@ -187,7 +187,7 @@ def test_examples_with_unknown_words_are_counted(unknown, outcome, share):
     texts = [f"{text} café" for text in texts[:unknown]] + texts[unknown:]
     finding = unknown_words([("ab", text) for text in texts], tokenizer())
     assert finding[0] == outcome
-    assert f"{unknown} of 200 examples of train ({share})" in finding[1]
+    assert f"{unknown} of 200 in train ({share})" in finding[1]
     assert (f"café ({unknown})" in finding[1]) == bool(unknown)
 
 
@@ -198,5 +198,5 @@ def test_every_familys_unknown_token_is_found(family):
     texts = [*encoders.SENTENCES, "a dull é", "good 7 7"]
     rows = [(text,) for text in texts]
     said = unknown_words(rows, encoders.tokenizer(family))[1]
-    assert f"2 of {len(texts)} examples" in said
+    assert f"2 of {len(texts)} in train" in said
     assert "7 (2), é (1)" in said
