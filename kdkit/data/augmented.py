@@ -25,51 +25,23 @@ SOURCE_ROW = "source_row"
 NOTE = "# "  # begins the first line
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class AugmentedExamples:
-    """Labelled examples, followed by the augmented ones.
+def rows_with_copies(sources: np.ndarray, num_labeled: int, per_row: int):
+    """Returns a function from seed and epoch to the examples of an epoch.
 
-    Args:
-        encoded: `EncodedExamples`: the labelled examples, then the augmented
-            ones with the labels of their sources. Token ids are mapped from a
-            file.
-        sources: `int32` array of shape `(num_augmented,)`: the number of the
-            labelled example that each augmented one was made from.
-        num_left_out: int. Augmented examples left out because dev or test
-            contains them.
+    They are all labelled examples and `per_row` augmented ones of each,
+    different ones in every epoch; all of them if there are fewer.
     """
 
-    encoded: EncodedExamples
-    sources: np.ndarray
-    num_left_out: int
-
-    @property
-    def num_labeled(self) -> int:
-        """The number of examples that are not augmented."""
-        return len(self.encoded) - len(self.sources)
-
-    def rows_of_epoch(self, seed: int, epoch: int, per_row: int | None = None):
-        """Returns the numbers of the examples of an epoch.
-
-        Args:
-            seed: int. Seed of the run.
-            epoch: int. From 0.
-            per_row: int or `None`. Augmented examples of each labelled one,
-                different ones in every epoch; all of them if there are fewer.
-                Defaults to `None`, all of them.
-        """
-        rows = np.arange(len(self.encoded))
-        if per_row is None:
-            return rows
+    def rows(seed, epoch):
         generator = np.random.default_rng([seed, epoch, 2])
-        order = np.lexsort((generator.random(len(self.sources)), self.sources))
-        sources = self.sources[order]
+        order = np.lexsort((generator.random(len(sources)), sources))
+        ordered = sources[order]
         # The number of earlier examples with the same source, for each one.
-        place = np.arange(len(order)) - np.searchsorted(sources, sources)
+        place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
         chosen = np.sort(order[place < per_row])
-        return np.concatenate(
-            [rows[: self.num_labeled], self.num_labeled + chosen]
-        )
+        return np.concatenate([np.arange(num_labeled), num_labeled + chosen])
+
+    return rows
 
 
 def store_augmented(
@@ -80,11 +52,17 @@ def store_augmented(
     directory,
     row_numbers: np.ndarray,
     known: tuple[Examples, ...] = (),
-) -> AugmentedExamples:
+) -> tuple[EncodedExamples, np.ndarray, int]:
     """Encodes labelled and augmented examples, or opens the encoded ones.
 
-    Writes tokens to disk batch by batch, with only a few numbers per example in
-    memory.
+    Tokens are written to disk step by step. Labelled examples other than
+    `row_numbers`, and examples made from them, are not encoded.
+
+    Returns:
+        Tuple of the labelled examples, followed by augmented ones with the
+        labels of their sources; the number of the labelled example that each
+        augmented one was made from; and how many were left out because `known`
+        contains them.
     """
     require_made_from(file, examples)
     labeled = examples.take(row_numbers)
@@ -110,11 +88,8 @@ def store_augmented(
         directory,
         f"{len(labeled)} examples and {digest(pathlib.Path(file))}",
     )
-    return AugmentedExamples(
-        dataclasses.replace(encoded, labels=labeled.labels[sources]),
-        sources[len(labeled) :],
-        about["num_left_out"],
-    )
+    encoded = dataclasses.replace(encoded, labels=labeled.labels[sources])
+    return encoded, sources[len(labeled) :], about["num_left_out"]
 
 
 def require_made_from(

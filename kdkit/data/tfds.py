@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from kdkit.data.tables import Examples
-from kdkit.errors import require_extra
 
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 ROWS_PER_STEP = 1024  # examples read together
@@ -23,7 +22,6 @@ class TfdsLayout:
 
 def read_tfds(layout: TfdsLayout, split: str) -> Examples:
     """Reads one split, downloading the dataset the first time."""
-    require_downloader()
     import tensorflow_datasets
 
     dataset = tensorflow_datasets.load(layout.name, split=layout.splits[split])
@@ -41,8 +39,3 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
         return Examples(texts)
     is_score = np.issubdtype(labels.dtype, np.floating)
     return Examples(texts, labels.astype("float32" if is_score else "int32"))
-
-
-def require_downloader() -> None:
-    """Requires the packages that download data sets."""
-    require_extra("tfds", "tensorflow_datasets")

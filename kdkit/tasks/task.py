@@ -7,12 +7,8 @@ from typing import Any
 from kdkit import models
 from kdkit.data.own_tables import LabeledTable
 from kdkit.data.tables import Examples
-from kdkit.data.tfds import (
-    TfdsLayout,
-    read_tfds,
-    require_downloader,
-)
-from kdkit.errors import UsageError, unknown
+from kdkit.data.tfds import TfdsLayout, read_tfds
+from kdkit.errors import UsageError, require_extra, unknown
 from kdkit.tasks.kinds import Kind, Regression
 from kdkit.tasks.metrics import require_metrics
 
@@ -141,7 +137,7 @@ class Task:
             self.layout.require(splits, data_dir)
         elif self.generate is None:
             self._require_data_dir(data_dir)
-            require_downloader()
+            require_extra("tfds", "tensorflow_datasets")
 
     def load(self, split: str, data_dir=None) -> Examples:
         """Reads one split.

@@ -11,10 +11,7 @@ from kdkit import tasks
 from kdkit.config.data import TaskData, Unlabeled
 from kdkit.config.runs import TaskConfig
 from kdkit.data import EncodedExamples
-from kdkit.data.augmented import (
-    AugmentedExamples,
-    store_augmented,
-)
+from kdkit.data.augmented import rows_with_copies, store_augmented
 from kdkit.data.unlabeled import (
     mix_unlabeled,
     read_unlabeled,
@@ -68,21 +65,23 @@ class TrainingRows:
 
 
 def augmented_rows(
-    stored: AugmentedExamples, copies_per_epoch: int | None
+    encoded: EncodedExamples,
+    sources: np.ndarray,
+    num_left_out: int,
+    copies_per_epoch: int | None,
 ) -> TrainingRows:
-    """Returns labelled examples with augmented ones."""
-    order = None
+    """Returns labelled examples with augmented ones, see `store_augmented`."""
+    num_labeled, count, order = len(encoded) - len(sources), len(encoded), None
     if copies_per_epoch is not None:
-        order = functools.partial(
-            stored.rows_of_epoch, per_row=copies_per_epoch
-        )
+        order = rows_with_copies(sources, num_labeled, copies_per_epoch)
+        count = len(order(0, 0))
     counts = {
-        "rows": stored.num_labeled,
-        "copies": len(stored.sources),
-        "left_out": stored.num_left_out,
-        "rows_of_epoch": len(stored.rows_of_epoch(0, 0, copies_per_epoch)),
+        "rows": num_labeled,
+        "copies": len(sources),
+        "left_out": num_left_out,
+        "rows_of_epoch": count,
     }
-    return TrainingRows(stored.encoded, order, counts)
+    return TrainingRows(encoded, order, counts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +285,7 @@ def load_task(
             drawn,
             _read_all(task, settings, kept_apart(task, settings)),
         )
-        labeled = augmented_rows(stored, config.augmented.copies_per_epoch)
+        labeled = augmented_rows(*stored, config.augmented.copies_per_epoch)
         copies = (
             " ({copies} of them augmented; {left_out} more left out because "
             "dev or test contains them; {rows_of_epoch} in an epoch)"

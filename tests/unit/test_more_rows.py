@@ -9,7 +9,7 @@ import pytest
 from kdkit import data
 from kdkit.augmentation import write_augmented
 from kdkit.data import Examples
-from kdkit.data.augmented import store_augmented
+from kdkit.data.augmented import rows_with_copies, store_augmented
 from kdkit.data.synthetic import load_sentiment
 from kdkit.data.unlabeled import mix_unlabeled, without_texts_of
 
@@ -77,29 +77,29 @@ def store(file, words):
 def test_copies_come_after_the_rows_with_their_labels(
     settings, labels, sources, left_out, store, words
 ):
-    stored = store(**settings)
-    assert stored.encoded.labels.tolist() == labels
-    assert stored.sources.tolist() == sources
-    assert stored.num_left_out == left_out
+    encoded, found, num_left_out = store(**settings)
+    assert encoded.labels.tolist() == labels
+    assert found.tolist() == sources
+    assert num_left_out == left_out
     if not settings:
         texts = [*TRAIN.texts[0], *(text for _, text in COPIES)]
         whole = data.encode(Examples((texts,)), words, 8)
         for name in ("token_ids", "segment_ids", "lengths"):
-            found = getattr(stored.encoded, name)
+            found = getattr(encoded, name)
             np.testing.assert_array_equal(found, getattr(whole, name))
 
 
 def test_stored_copies_are_those_of_the_file(file, store, words):
-    first = store()
+    first, *_ = store()
     place = file.parent / "stored" / "token_ids"
     written = place.stat().st_mtime_ns
-    again = store()
+    again, *_ = store()
     assert place.stat().st_mtime_ns == written
-    assert (again.encoded.token_ids == first.encoded.token_ids).all()
-    assert isinstance(again.encoded.token_ids, np.memmap)
+    assert (again.token_ids == first.token_ids).all()
+    assert isinstance(again.token_ids, np.memmap)
     file.write_text(file.read_text().replace("a so film", "so so"))
     whole = data.encode(Examples((["so so"],)), words, 8)
-    assert (store().encoded.row(4) == whole.row(0)).all()
+    assert (store()[0].row(4) == whole.row(0)).all()
 
 
 def test_copies_of_other_texts_are_refused(file, store):
@@ -108,27 +108,26 @@ def test_copies_of_other_texts_are_refused(file, store):
     write_augmented(
         TRAIN, lambda texts, **_: [["so"] for _ in texts], file, ("text",), {}
     )
-    assert store().sources.tolist() == [0, 1, 2]
+    assert store()[1].tolist() == [0, 1, 2]
     other = Examples((TRAIN.texts[0][::-1],), TRAIN.labels)
     with pytest.raises(ValueError, match="content of the texts has changed"):
         store(examples=other)
 
 
 def test_drawn_copies_change_from_epoch_to_epoch_and_all_come(store):
-    stored = store()
-    assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))
+    _, sources, _ = store()
+    rows_of_epoch = rows_with_copies(sources, 3, 1)
     seen = set()
     for epoch in range(60):
-        rows = stored.rows_of_epoch(0, epoch, per_row=1)
+        rows = rows_of_epoch(0, epoch)
         assert rows[:3].tolist() == [0, 1, 2]
-        assert stored.sources[rows[3:] - 3].tolist() == [0, 1, 2]
-        again = stored.rows_of_epoch(0, epoch, per_row=1)
-        assert (again == rows).all()
+        assert sources[rows[3:] - 3].tolist() == [0, 1, 2]
+        assert (rows_of_epoch(0, epoch) == rows).all()
         seen.add(tuple(rows[3:] - 3))
     # Three copies of the first row, one of the second, two of the third.
     assert len(seen) == 3 * 1 * 2
-    two = stored.rows_of_epoch(0, 0, per_row=2)
-    assert stored.sources[two[3:] - 3].tolist() == [0, 0, 1, 2, 2]
+    two = rows_with_copies(sources, 3, 2)(0, 0)
+    assert sources[two[3:] - 3].tolist() == [0, 0, 1, 2, 2]
 
 
 def test_unlabelled_pairs_are_left_out_only_whole():

@@ -9,7 +9,6 @@ import pytest
 
 from kdkit import data
 from kdkit.data import stream as stream_module
-from kdkit.data.augmented import AugmentedExamples
 from kdkit.data.packing import PADDING
 from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
@@ -69,7 +68,7 @@ def on_task(rows, **settings):
 def augmented(count, num_copies):
     sources = np.repeat(np.arange(count), num_copies).astype("int32")
     rows = encoded(count * (1 + num_copies))
-    return augmented_rows(AugmentedExamples(rows, sources, 0), 1)
+    return augmented_rows(rows, sources, 0, 1)
 
 
 def packed(count=21, width=LENGTH, stride=None):
