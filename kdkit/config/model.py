@@ -24,7 +24,7 @@ class Layers(Strict):
     copy_from: Literal["teacher", "pretrained"] | ModelPath
     """The teacher, the encoder before fine-tuning, or a place."""
     rule: Literal["first", "spread"] = "spread"
-    """Which layers are copied."""
+    """Which layers are copied: the first ones, or spread over the depth."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of the encoder's layers, without num_layers."""
     num_layers: Count | None = None
