@@ -11,6 +11,7 @@ from kdkit.doctor.findings import OK, Finding
 CHECKS = (
     teachers.teacher_accuracy,
     teachers.teacher_logits,
+    teachers.dev_set_aside,
     teachers.label_order,
     data.rows_kept_apart,
     data.quoted_cells,

@@ -14,6 +14,7 @@ LEAST_WORDS = 5  # of a text; shorter ones are repeated by chance
 QUOTED = 0.9  # share of a split's texts
 FEWEST = 10  # texts
 SHOWN = 5  # words
+SHORTEST = 32  # tokens; files of a smaller length are hardly faster
 
 
 def rows_kept_apart(run):
@@ -117,6 +118,13 @@ def truncated_examples(run):
     for split, encoded in run.encoded.items():
         count, length = encoded.num_truncated, encoded.sequence_length
         found = f"have more than {length} tokens"
+        longest = max(int(encoded.lengths.max()), SHORTEST)
+        shorter = 1 << (longest - 1).bit_length()
+        if shorter < length:
+            found += (
+                f"; the longest has {longest}: exported files are padded less, "
+                f"and faster, with --max-length {shorter}"
+            )
         advice = f"Read more of them: --max-length {2 * length}"
         yield _counted(count, encoded, split, found, advice, 0.1)
 

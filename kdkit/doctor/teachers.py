@@ -1,12 +1,15 @@
 """Checks of the teachers' answers on a task."""
 
+import pathlib
 import shlex
 
 import numpy as np
 import scipy.optimize
 import sklearn.metrics
 
+from kdkit.data.own_tables import set_aside_in_words
 from kdkit.doctor.findings import OK, RUINS, WARNING, share
+from kdkit.models.places import RUN_FILE
 from kdkit.tasks import Regression, SingleLabel
 from kdkit.tasks.baseline import FEWEST_ANSWERS
 
@@ -60,6 +63,26 @@ def teacher_accuracy(run):
         else:
             found = f"{found} The teacher {reason}."
             yield WARNING if few else RUINS, found, RETRAIN
+
+
+def dev_set_aside(run):
+    """A teacher that may have learned from the rows that are set aside for dev.
+
+    A run of kdkit on the same table has set the same rows aside.
+    """
+    table = run.task.table if run.task else None
+    if table is None or not table.sets_dev_aside:
+        return
+    for place in map(pathlib.Path, run.kind.places):
+        folders = (place, place.parent)
+        if not any((one / RUN_FILE).is_file() for one in folders):
+            yield (
+                WARNING,
+                f"dev is {set_aside_in_words(table.train)}. If {place} was "
+                "fine-tuned on that table, it has seen these rows, and all "
+                "accuracies on dev are too high.",
+                "Pass --dev with rows that the teacher has not seen.",
+            )
 
 
 def teacher_logits(run):

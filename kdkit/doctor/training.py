@@ -49,7 +49,7 @@ def updates(run):
         found,
         "Such a student seldom learns more than the most frequent class. Set "
         "more epochs, a larger learning rate (such as --set "
-        "stages.0.learning_rate=3e-4), or start it from a checkpoint "
+        "stages.NAME.learning_rate=3e-4), or start it from a checkpoint "
         "(--student, --general).",
     )
 

@@ -12,8 +12,9 @@ from patients import tokenizer
 
 from kdkit.data import EncodedExamples, Examples, Questions, TokenExamples
 from kdkit.doctor import OK, RUINS, WARNING, data
+from kdkit.doctor.teachers import dev_set_aside
 from kdkit.doctor.training import memory
-from kdkit.tasks import get_task
+from kdkit.tasks import from_table, get_task
 
 
 def examined(texts, task="sst2", **fields):
@@ -130,6 +131,37 @@ def test_rows_that_are_cut_are_counted(cut, outcome):
     (finding,) = data.truncated_examples(run)
     assert finding[0] == outcome
     assert f"{cut} of 1000 in train" in finding[1]
+
+
+def test_a_length_is_named_with_which_files_are_padded_less():
+    ids, lengths = np.zeros(80, "int32"), np.array([23, 57])
+    encoded = EncodedExamples(ids, ids, lengths, None, 128, 0, pad_token_id=0)
+    ((outcome, found, _),) = data.truncated_examples(
+        examined({}, encoded={"dev": encoded})
+    )
+    assert outcome == OK
+    assert "the longest has 57" in found
+    assert "--max-length 64" in found
+
+
+def test_a_teacher_may_have_learned_from_rows_that_are_set_aside(tmp_path):
+    table, teacher = tmp_path / "a.csv", tmp_path / "teacher"
+    rows = [f"text {number},{number % 2}" for number in range(40)]
+    table.write_text("\n".join(["text,label", *rows]))
+    teacher.mkdir()
+    kind = types.SimpleNamespace(places=(str(teacher),))
+
+    def findings(**files):
+        columns = {"text_column": "text", "label_column": "label"}
+        task = from_table(str(table), **columns, **files)
+        return [*dev_set_aside(types.SimpleNamespace(task=task, kind=kind))]
+
+    ((outcome, found, _),) = findings()
+    assert outcome == WARNING
+    assert "10 % of a.csv set aside" in found
+    assert not findings(dev=str(table))
+    (teacher / "metrics.jsonl").touch()  # a run of kdkit sets them aside, too
+    assert not findings()
 
 
 NEEDED = 4 * (10**9 + 10**8 + 3 * 10**8)
