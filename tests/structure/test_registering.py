@@ -69,7 +69,7 @@ def test_a_recipe_runs_with_its_loss(own_run):
     stages = [event["stage"] for event in read_events(own_run, "epoch")]
     assert stages == ["states", "logits"]
     config = json.loads((own_run / "config.json").read_text())
-    (objective,) = config["stages"][0]["objectives"]
+    (objective,) = config["stages"]["states"]["objectives"].values()
     assert objective["loss"] == {"name": "hidden_state_huber", "delta": 1.0}
 
 
