@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
-from kdkit.config.fields import listed, names_at
+from kdkit.config.fields import names_at
 from kdkit.config.model import kind_of_student
 from kdkit.config.parts import TEXT, short_names, student_named, task_named
 from kdkit.config.runs import ADAPTER, AnyRun
@@ -77,12 +77,11 @@ def _with_recipe(given, smoke=False):
         given = _over(smoke_layer(given["recipe"], given), given)
     about, data = kind_of(given), given.get("data", {})
     data = data if about == "task" else {}
-    teacher = next(iter(listed(given.get("teacher", ()))), None)
 
     def whole(step):
         if step.get("kind") == "augmentation":
             same = {one: data[one] for one in DATA if one in data}
-            return _augmentation(merged({"data": same}, step), teacher)
+            return _augmentation(merged({"data": same}, step))
         if step.get("recipe") == TEACHER:
             step = merged({"data": data}, step)
         return _with_recipe(step) if "recipe" in step else step
@@ -108,9 +107,9 @@ def augmentation_of(given: dict) -> Augmentation:
     return _validated(Augmentation.model_validate, tree, Augmentation)
 
 
-def _augmentation(given, teacher=None):
+def _augmentation(given):
     """The fields of augmented examples, with the task's number of copies."""
-    data, _ = task_named(given.get("data", {}), teacher)
+    data, _ = task_named(given.get("data", {}))
     copies = copies_for(data.get("task"), given.get("parity"))
     return {"num_copies": copies, **given, "data": data}
 
