@@ -10,7 +10,7 @@ from kdkit import models
 from kdkit.data.stream import CacheableDataset
 from kdkit.data.tables import Columns, Examples
 from kdkit.errors import UsageError
-from kdkit.models.tokenizer import joined
+from kdkit.io.arrays import joined
 
 ROWS_PER_STEP = 1024  # tokenized together
 

@@ -13,7 +13,7 @@ from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.store import read_columns, write_columns
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
-from kdkit.models.tokenizer import joined
+from kdkit.io.arrays import joined
 
 TEXTS_PER_STEP = 256  # tokenized together
 COLUMNS = {"rows": "int32"}

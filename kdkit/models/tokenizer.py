@@ -6,7 +6,6 @@ because other threads may be encoding with it: each length has a copy.
 """
 
 import functools
-import itertools
 import json
 import pathlib
 import types
@@ -17,6 +16,7 @@ import numpy as np
 import tokenizers
 
 from kdkit.errors import unknown
+from kdkit.io.arrays import joined
 from kdkit.late import tf
 
 FILE = "kdkit_tokenizer.json"
@@ -290,13 +290,6 @@ def _copy(rust, has_tokens, side="right", length=None):
     if length is not None:
         copy.enable_truncation(length, direction=side)
     return copy
-
-
-def joined(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the ids of all rows as one `int32` array, and their lengths."""
-    lengths = np.fromiter(map(len, rows), "int32", len(rows))
-    values = itertools.chain.from_iterable(rows)
-    return np.fromiter(values, "int32", int(lengths.sum())), lengths
 
 
 def _string(text):
