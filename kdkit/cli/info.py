@@ -11,8 +11,9 @@ from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.verb_flags import VerbParser
 from kdkit.config.fields import Strict, descriptions
 from kdkit.config.layers import config_of, kind_of
+from kdkit.config.parts import one_length
 from kdkit.config.runs import schema
-from kdkit.config.smoke import DEMO, one_length
+from kdkit.config.smoke import DEMO
 from kdkit.config.task_layer import LEAST_UPDATES
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text

@@ -1,26 +1,23 @@
 """The fields of runs on text, and of the four steps of a recipe on text."""
 
-import logging
-
 from kdkit.config.fields import listed, located
-from kdkit.config.model import student_of
+from kdkit.config.model import kind_of_student, student_of
 from kdkit.config.parts import (
     SHORT,
     TEXT,
+    by_name,
+    over,
+    over_stages,
     recipe_named,
-    saved_size,
     several,
-    stages_named,
     student_named,
 )
 from kdkit.errors import UsageError, unknown
-from kdkit.models import PRESETS, MassConfig, find
+from kdkit.models import find
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes import pretraining
 from kdkit.recipes.stages import without_teacher
 from kdkit.settings import merged
-
-_log = logging.getLogger(__name__)
 
 STEPS = ("pretrained", "teacher", "general")  # before the last run
 # The stages of a run without a recipe, by the kind of text.
@@ -29,17 +26,17 @@ STAGES = {
     "sentences": pretraining.FROM_SCRATCH,
     "pairs": pretraining.PAIRS,
 }
-POSITIONS, LENGTH = "max_sequence_length", 128
 
 
 def text_layer(given: dict) -> dict:
     """Returns the fields of a language model, with a teacher or without."""
-    teacher, text = given.get("teacher"), given.get("corpus", {})
-    start = given.get("student", {}).get("checkpoint") or teacher
-    is_mass = "languages" in text or _family(start) == "mass"
+    teacher, text = given.get("teacher"), given.get("corpus") or {}
+    start = given["student"].get("checkpoint") or teacher
+    is_mass = kind_of_student(given["student"]) == "Mass"
+    is_mass = is_mass or "languages" in text or _family(start) == "mass"
     kind = text.get("kind", "sentences" if is_mass else "corpus")
-    stages, plan = STAGES.get(kind, pretraining.STAGES), None
-    stage = given.pop("stage", None)
+    layer = {"kind": "text", "corpus": {"kind": kind}}
+    stages, stage = STAGES.get(kind, ()), given.pop("stage", None)
     if given["recipe"] != TEXT:
         recipe = recipe_named(given)
         family = given.pop("model", None) or _family(teacher)
@@ -49,35 +46,22 @@ def text_layer(given: dict) -> dict:
             recipe = recipe.for_families[family]
             usual = recipe.stages[-1 if kind == "pairs" else 0]
             stage = stage or usual.name
-        stages, plan = recipe.stages_on_text(), recipe.student
+        stages = recipe.stages_on_text()
+        layer["student"] = student_of(recipe.student)
     if stage is not None:
         given["only_stages"] = [stage]
-    student = given["student"] = student_named(given, plan)
-    if student.get("copy_from") == "pretrained":
-        student["copy_from"] = "teacher"
-    layer = {
-        "kind": "text",
-        "stages": stages_named(stages, given),
-        "corpus": {"kind": kind},
-    }
-    places = filter(None, (student.get("checkpoint"), teacher))
-    positions = [saved_size(one, POSITIONS) for one in places]
-    longest = min(filter(None, [*positions, student.get(POSITIONS), LENGTH]))
-    if longest < LENGTH and "sequence_length" not in text:
-        layer["corpus"]["sequence_length"] = longest
-        _log.info(
-            f"Sequences have at most {longest} tokens, the model's number of "
-            "positions."
-        )
-    return merged(layer, given)
+    tree = over_stages(by_name(stages), layer, given)
+    if tree["student"].get("copy_from") == "pretrained":
+        tree["student"]["copy_from"] = "teacher"
+    return tree
 
 
 def _family(place: str | None) -> str:
     """The family of a decoder, "mass", or "bert" for any encoder."""
     if place is None:
         return "bert"
-    found, preset = find(place), getattr(PRESETS.get(place), "config", None)
-    if isinstance(preset, MassConfig) or found.kind == "encoder_decoder":
+    found = find(place)
+    if found.kind == "encoder_decoder":
         return "mass"
     types = {found.config.get("class_name"), found.config.get("model_type")}
     for family in ALL_FAMILIES.values():
@@ -111,19 +95,18 @@ def chain_layer(given: dict) -> dict:
         _name_languages(text, general)
     if "sequence_length" in text:
         general["sequence_length"] = text["sequence_length"]
-    student = student_named(given, recipe.student)
+    usual = {"student": student_of(recipe.student)}
+    student = over(usual, {"student": given.pop("student")})["student"]
+    del given["recipe"]
     cache, training = given.pop("cache", None), given.pop("training", {})
     every_stage = given.pop("every_stage", {})
-    given = {
-        one: given[one] for one in given if one not in ("student", "recipe")
-    }
     places = {name: given.pop(name, f"run:{name}") for name in STEPS}
     decoder = given.pop("decoder", None)
     if isinstance(decoder, str):
-        decoder = student_of(decoder)
+        decoder = student_named({"checkpoint": decoder})
 
     def step(corpus, stages, start, seed=0, **more):
-        made = stages_named(stages, {})
+        made = by_name(stages)
         return {
             "recipe": TEXT,
             "kind": "text",
