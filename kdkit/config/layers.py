@@ -77,10 +77,8 @@ def _completed(given):
     about = kind_of(given)
     student = student_named(given.get("student", {}))
     tree = LAYERS[about]({**given, "student": student})
-    if LAYERS[about] is not chain_layer:  # whose steps are complete
-        steps = tree.get("steps", {}).items()
-        tree["steps"] = {name: _step(one, tree) for name, one in steps}
-    return tree
+    steps = tree.get("steps", {}).items()
+    return tree | {"steps": {name: _step(one, tree) for name, one in steps}}
 
 
 def _step(step, run):

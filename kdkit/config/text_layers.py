@@ -6,18 +6,16 @@ from kdkit.config.parts import (
     SHORT,
     TEXT,
     by_name,
-    over,
     over_stages,
     recipe_named,
     several,
-    student_named,
 )
 from kdkit.errors import UsageError, unknown
 from kdkit.models import find
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes import pretraining
 from kdkit.recipes.stages import without_teacher
-from kdkit.settings import merged
+from kdkit.settings import merged, to_dict
 
 STEPS = ("pretrained", "teacher", "general")  # before the last run
 # The stages of a run without a recipe, by the kind of text.
@@ -84,75 +82,54 @@ def chain_layer(given: dict) -> dict:
         if name in given:
             places = [f"steps.{step}.stages.NAME" for step in STEPS]
             raise several(name, [*places, "stages.fine_tuning"])
-    family = given.pop("model")
-    recipe = recipe_named(given).for_families[family]
-    on_general, on_task = recipe.stages
-    is_mass = family == "mass"
+    recipe, is_mass = recipe_named(given), given["model"] == "mass"
+    on_general, on_task = recipe.for_families[given["model"]].stages
     kinds = ("sentences", "pairs") if is_mass else ("corpus", "corpus")
-    text = {"kind": kinds[1], **given.pop("corpus", {})}
     general = {"kind": kinds[0], **given.pop("general_text", {})}
+    text = {"kind": kinds[1], **given.pop("corpus", {})}
     if is_mass:
         _name_languages(text, general)
     if "sequence_length" in text:
         general["sequence_length"] = text["sequence_length"]
-    usual = {"student": student_of(recipe.student)}
-    student = over(usual, {"student": given.pop("student")})["student"]
-    del given["recipe"]
-    cache, training = given.pop("cache", None), given.pop("training", {})
+    decoder, cache = given.pop("decoder", None), given.get("cache")
+    if isinstance(decoder, str):
+        decoder = {"checkpoint": decoder}
+    training = given.get("training", {})
     every_stage = given.pop("every_stage", {})
     places = {name: given.pop(name, f"run:{name}") for name in STEPS}
-    decoder = given.pop("decoder", None)
-    if isinstance(decoder, str):
-        decoder = student_named({"checkpoint": decoder})
 
-    def step(corpus, stages, start, seed=0, **more):
-        made = by_name(stages)
+    def step(stage, corpus, student, **more):
         return {
             "recipe": TEXT,
             "kind": "text",
             "corpus": corpus,
-            "student": start,
-            "stages": {name: made[name] | every_stage for name in made},
-            "training": {**training, "seed": seed},
+            "student": student,
+            "stage": stage.name,
+            "stages": {stage.name: to_dict(stage) | every_stage},
+            "training": {**training, "seed": 0},
             **more,
         }
 
-    taught = {"recipe": recipe.name, "seed": training.get("seed", 0)}
+    taught = {name: given[name] for name in ("recipe", "model")}
+    start = {"checkpoint": places["pretrained"]}
     steps = {
-        "pretrained": step(
-            general,
-            STAGES[kinds[0]],
-            decoder,
-            tokenizer=given.pop("tokenizer", None),
-        ),
-        "teacher": step(
-            text,
-            STAGES["pairs"] if is_mass else (without_teacher(on_task),),
-            {"checkpoint": places["pretrained"]},
-        ),
-        "general": step(
-            general,
-            (on_general,),
-            student,
-            teacher=places["pretrained"],
-            cache=None if is_mass else cache,  # spans differ in each epoch
-            **taught,
-        ),
+        "pretrained": step(STAGES[kinds[0]][0], general, decoder),
+        "teacher": step(without_teacher(on_task), text, start),
+        "general": step(on_general, general, given.pop("student"), **taught),
     }
+    steps["general"]["training"] = training
+    steps["pretrained"]["tokenizer"] = given.pop("tokenizer", None)
+    steps["general"]["teacher"] = places["pretrained"]
+    if not is_mass:  # whose spans differ in each epoch
+        steps["general"]["cache"] = cache
     # A place replaces its step, and a step that no other reads is left out.
     needed = [name for name in STEPS if places[name] == f"run:{name}"]
     if needed == ["pretrained"]:
         needed = []
-    last = step(
-        text,
-        (on_task,),
-        {"checkpoint": places["general"]},
-        teacher=places["teacher"],
-        cache=cache,
-        steps={name: steps[name] for name in needed},
-        **taught,
-    )
-    return merged(last, given)
+    start = {"checkpoint": places["general"]}
+    last = step(on_task, text, start, teacher=places["teacher"])
+    last["steps"] = {name: steps[name] for name in needed}
+    return text_layer(merged(last, given))
 
 
 def _name_languages(pairs, sentences):
