@@ -34,7 +34,7 @@ from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.events import Evaluation, RunFinished
+from kdkit.runs.events import Evaluation
 
 FLAGS = {
     **RUN,
@@ -71,9 +71,9 @@ def run(words):
         [_result(arm, config, options) for config in of_arm]
         for arm, of_arm in arms
     ]
-    of_paper, metric = _subject(request, configs[0], results[0][0])
+    first = results[0][0]
+    of_paper, metric = _subject(request, configs[0], first)
     found = [[one["metrics"][metric] for one in of_arm] for of_arm in results]
-    examples = results[0][0].get("examples")
     rows = [
         {
             "arm": arm.name,
@@ -84,7 +84,7 @@ def run(words):
             ),
             "paper": arm.paper.get(of_paper),
             "within_two_standard_errors": values is not found[0]
-            and is_noise(metric, values, found[0], examples),
+            and is_noise(metric, values, found[0], first.get("examples")),
         }
         for (arm, _), values in zip(arms, found, strict=True)
     ]
@@ -94,7 +94,7 @@ def run(words):
         "over": options.over,
         "model" if is_text else "task": of_paper,
         "metric": metric,
-        **results[0][0].get("signature", {}),
+        **first.get("signature", {}),
         "arms": rows,
     }
     _print_table(answer, ablation.source, "held-out text" if is_text else "dev")
@@ -141,12 +141,8 @@ def _result(arm, config, options) -> dict:
         signature = {"signature": noted["signatures"]["bleu"]}
         return {"metrics": noted["metrics"], "signature": signature}
     counts = [event.examples for event in done.events(Evaluation)]
-    (finished,) = done.events(RunFinished)
-    best = next(iter(finished.best.values()))
-    found = {"metrics": finished.best.get("student", best).metrics}
-    if not is_text:
-        found["examples"] = next(filter(None, reversed(counts)), None)
-    return found
+    examples = None if is_text else next(filter(None, reversed(counts)), None)
+    return {"metrics": done.metrics, "examples": examples}
 
 
 def _subject(request, config, result):
