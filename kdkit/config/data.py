@@ -98,6 +98,7 @@ class Augmentation(Strict):
     parity: Literal["tinybert"] | None = None
     """Follow the authors' code where it differs from the paper."""
     seed: Seed = 0
+    """The seed of the drawn words."""
 
 
 class Augmented(Strict):
@@ -372,3 +373,4 @@ class Cache(Strict):
     directory: str = "teacher_cache"
     """The folder, which any runs may share; relative ones are in the run."""
     precision: Literal["fp32", "bf16", "int8"] = "fp32"
+    """The precision in which the outputs are saved."""
