@@ -324,14 +324,9 @@ def demo(words):
 
     folder = options.run_dir
     run(config_of("tinybert", DEMO, smoke=True), folder)
+    teacher = [f"{folder}/teacher_run", "--precision", "fp32"]
     for command in (
-        [
-            "export",
-            f"{folder}/teacher_run",
-            "--precision",
-            "fp32",
-            "--overwrite",
-        ],
+        ["export", *teacher, "--overwrite"],
         ["export", folder, "--overwrite"],
         ["benchmark", folder],
         ["report", folder],

@@ -264,22 +264,24 @@ def _trial(request, step, values, folder, metric) -> dict:
     """Runs one choice of values in `DIR/trials/`."""
     from kdkit.runs.run import run
 
-    config, force = _with_values(request, step, values), request.options.force
-
     name = ",".join(
         f"{field.rpartition('.')[2]}={json.dumps(value)}".replace("/", "_")
         for field, value in values.items()
     )
     path = folder / "trials" / name
     print(f"\n{path}", flush=True)
+    config = _with_values(request, step, values)
+    force = request.options.force
     metrics = run(config, path, force, needs_models=False).metrics
     return {"values": values, "run": f"trials/{name}", metric: metrics[metric]}
 
 
 def _show(recipe, config, axes, found, curves):
     """Prints the trials as a table, and draws them if a file is named."""
-    metric, trials = found["metric"], found["trials"]
-    shown, (first, *fields) = metric_format(metric), axes
+    metric = found["metric"]
+    trials = found["trials"]
+    shown = metric_format(metric)
+    first, *fields = axes
     is_text = config.kind == "text"
     subject = "text" if is_text else config.data.task
     where = " on text held out" if is_text else " on dev"

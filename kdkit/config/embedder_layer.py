@@ -8,7 +8,8 @@ VOCABULARY_SIZE = 16_000  # word pieces of a student of several languages
 
 def embedder_layer(given: dict) -> dict:
     """Returns the fields of a sentence encoder."""
-    recipe, data = recipe_named(given), {**given.get("data", {})}
+    recipe = recipe_named(given)
+    data = {**given.get("data", {})}
     kind = recipe.stages[0].data
     if "scored" in data:
         scored = {**data["scored"]}

@@ -122,24 +122,21 @@ def _validated(validate, tree, kind):
 
 
 def named_by(source: str) -> dict:
-    """Returns the fields that a recipe's name or a file's place means."""
-    named = {"recipe": source}
-    if source not in (*RECIPES, TEXT):
-        named = read_config(source)
-    recipe = named.get("recipe")
-    if recipe not in (*RECIPES, TEXT):
-        raise unknown("recipe", recipe, (*RECIPES, TEXT))
-    return named
+    """Returns the fields that a recipe's name or a file's place means.
 
-
-def read_config(place) -> dict:
-    """Returns the fields in a TOML or JSON file, or of a run's config."""
-    path = pathlib.Path(place)
+    A file is TOML or JSON; a run's place means its config.json.
+    """
+    known = (*RECIPES, TEXT)
+    named = {}
+    path = pathlib.Path(source)
     path = path / "config.json" if path.is_dir() else path
-    if not path.is_file():
-        raise unknown("recipe", str(place), RECIPES)
-    load = tomllib.loads if path.suffix == ".toml" else json.loads
-    return load(path.read_text("utf-8"))
+    if source not in known and path.is_file():
+        load = tomllib.loads if path.suffix == ".toml" else json.loads
+        named = load(path.read_text("utf-8"))
+    recipe = named.setdefault("recipe", source)
+    if recipe not in known:
+        raise unknown("recipe", recipe, known)
+    return named
 
 
 def kind_of(given: dict) -> str:

@@ -38,7 +38,8 @@ def over_stages(stages: dict, layer: dict, given: dict) -> dict:
     `only_stages` and the short names of `given` are fields of the stages.
     """
     given = {**given}
-    wanted, named = given.pop("only_stages", stages), given.pop("stages", {})
+    wanted = given.pop("only_stages", stages)
+    named = given.pop("stages", {})
     for name in (*wanted, *named):
         is_new = "learning_rate" in named.get(name, {})
         if name not in stages and not is_new:
@@ -82,7 +83,8 @@ def student_named(student: dict) -> dict:
     A preset's name means its sizes, layers of a checkpoint are copied from it,
     and a BiLSTM is as wide as its word vectors.
     """
-    student, place = {**student}, student.get("checkpoint")
+    student = {**student}
+    place = student.get("checkpoint")
     if place in PRESETS:
         del student["checkpoint"]
         student = merged(student_of(place), student)

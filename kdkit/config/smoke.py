@@ -153,7 +153,9 @@ def _embedder(recipe):
 
 def _chain(recipe):
     """Tiny decoders or encoder-decoders on generated text."""
-    config, short, text = PRESETS[recipe.student].config, SHORT, SENTENCES
+    config = PRESETS[recipe.student].config
+    text = SENTENCES
+    short = SHORT
     models = {"decoder": mass(2, 32), "student": mass(1, 16), "tokenizer": 400}
     if hasattr(config, "encoder_num_layers"):
         short = SHORT | {"batch_tokens": 1024}

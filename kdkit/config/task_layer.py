@@ -29,11 +29,12 @@ OTHER_ROWS = ("parity", "augmented", "unlabeled")
 def task_layer(given: dict) -> dict:
     """Returns the fields of a run on a task."""
     teacher = next(iter(listed(given.get("teacher", ()))), None)
-    saved, recipe = _saved_run(teacher), recipe_named(given)
+    saved, origin = _of_run(teacher)
     data = given.get("data", {})
     if saved and not data.keys() & {"task", "table"}:
-        data = saved["data"] | {"max_train_rows": None} | data
+        data = saved | {"max_train_rows": None} | data
     data, task = task_named(data, teacher)
+    recipe = recipe_named(given)
     stages, student = recipe.stages_for(task), recipe.student
     if given["recipe"] == TEACHER and not (teacher or "encoder" in given):
         stages, student = fine_tuning.STAGES, None
@@ -53,7 +54,7 @@ def task_layer(given: dict) -> dict:
         layer["corpus"] = {"kind": "corpus", "masking": masking}
     given = {**given, "data": data}
     tree = over_stages(by_name(stages), layer, given)
-    return _with_steps(tree, stages, _origin(saved))
+    return _with_steps(tree, stages, origin)
 
 
 def _with_enough_updates(stage):
@@ -62,25 +63,25 @@ def _with_enough_updates(stage):
     return dataclasses.replace(stage, least_updates=LEAST_UPDATES)
 
 
-def _saved_run(teacher) -> dict:
-    """The config of a run of kdkit train-teacher, empty for other models."""
-    file = pathlib.Path(teacher or "", "config.json")
+def _of_run(teacher) -> tuple[dict, str | None]:
+    """The data of a teacher's run, and the encoder that it began with.
+
+    Empty and `None` for models that kdkit train-teacher did not make.
+    """
+    file = pathlib.Path(teacher or "/nothing", "config.json")
     config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    is_one = config.get("kind") == "task" and not config["teacher"]
-    return config if is_one and teacher else {}
-
-
-def _origin(saved) -> str | None:
-    """The encoder that a saved teacher was fine-tuned from, if it exists."""
-    origin = saved.get("student", {}).get("checkpoint")
+    if config.get("kind") != "task" or config["teacher"]:
+        return {}, None
+    origin = config["student"].get("checkpoint")
     path = pathlib.Path(origin or "/nothing")
     is_there = path.exists() or not path.is_absolute()  # a preset's name
-    return origin if is_there else None
+    return config["data"], origin if is_there else None
 
 
 def _with_steps(tree, stages, origin):
     """A tree with the runs that make what short names ask for."""
-    steps, student = {}, tree["student"]
+    steps = {}
+    student = tree["student"]
     learns = any(one.objectives for one in stages if one.data == "corpus")
     copies = student.get("copy_from") == "pretrained"
     needs_origin = learns or copies or "general" in tree

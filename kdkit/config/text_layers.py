@@ -28,16 +28,15 @@ STAGES = {
 
 def text_layer(given: dict) -> dict:
     """Returns the fields of a language model, with a teacher or without."""
-    teacher, text = given.get("teacher"), given.get("corpus") or {}
-    start = given["student"].get("checkpoint") or teacher
-    is_mass = kind_of_student(given["student"]) == "Mass"
-    is_mass = is_mass or "languages" in text or _family(start) == "mass"
+    text = given.get("corpus") or {}
+    family = _family(given)
+    is_mass = family == "mass" or "languages" in text
     kind = text.get("kind", "sentences" if is_mass else "corpus")
     layer = {"kind": "text", "corpus": {"kind": kind}}
-    stages, stage = STAGES.get(kind, ()), given.pop("stage", None)
+    stages = STAGES.get(kind, ())
+    stage = given.pop("stage", None)
     if given["recipe"] != TEXT:
         recipe = recipe_named(given)
-        family = given.pop("model", None) or _family(teacher)
         if family != "bert":  # one of its stages
             if family not in recipe.for_families:
                 raise unknown("family", family, recipe.for_families)
@@ -54,8 +53,14 @@ def text_layer(given: dict) -> dict:
     return tree
 
 
-def _family(place: str | None) -> str:
+def _family(given):
     """The family of a decoder, "mass", or "bert" for any encoder."""
+    student = given["student"]
+    place = given.get("teacher") or student.get("checkpoint")
+    if "model" in given:
+        return given.pop("model")
+    if kind_of_student(student) == "Mass":
+        return "mass"
     if place is None:
         return "bert"
     found = find(place)
@@ -82,7 +87,8 @@ def chain_layer(given: dict) -> dict:
         if name in given:
             places = [f"steps.{step}.stages.NAME" for step in STEPS]
             raise several(name, [*places, "stages.fine_tuning"])
-    recipe, is_mass = recipe_named(given), given["model"] == "mass"
+    recipe = recipe_named(given)
+    is_mass = given["model"] == "mass"
     on_general, on_task = recipe.for_families[given["model"]].stages
     kinds = ("sentences", "pairs") if is_mass else ("corpus", "corpus")
     general = {"kind": kinds[0], **given.pop("general_text", {})}
@@ -91,7 +97,7 @@ def chain_layer(given: dict) -> dict:
         _name_languages(text, general)
     if "sequence_length" in text:
         general["sequence_length"] = text["sequence_length"]
-    decoder, cache = given.pop("decoder", None), given.get("cache")
+    decoder = given.pop("decoder", None)
     if isinstance(decoder, str):
         decoder = {"checkpoint": decoder}
     training = given.get("training", {})
@@ -121,7 +127,7 @@ def chain_layer(given: dict) -> dict:
     steps["pretrained"]["tokenizer"] = given.pop("tokenizer", None)
     steps["general"]["teacher"] = places["pretrained"]
     if not is_mass:  # whose spans differ in each epoch
-        steps["general"]["cache"] = cache
+        steps["general"]["cache"] = given.get("cache")
     # A place replaces its step, and a step that no other reads is left out.
     needed = [name for name in STEPS if places[name] == f"run:{name}"]
     if needed == ["pretrained"]:

@@ -79,14 +79,16 @@ def _general_student(config):
 
 def _on_text(arm, config, folder):
     """An arm of the four runs of a recipe on text."""
-    steps, student = dict(config.steps), config.student
+    steps = dict(config.steps)
+    student = config.student
     general = steps.pop("general")
     stages = arm.change((*general.stages, *config.stages))
     stages = {stage.name: stage for stage in stages}
     if PRETRAINING in stages:
-        stage, seed = stages[PRETRAINING], config.training.seed
+        stage = stages[PRETRAINING]
         kind = "kd" if stage.objectives else "labels"
-        place = folder / f"general_{kind}" / f"seed_{seed}"
+        seed = f"seed_{config.training.seed}"
+        place = folder / f"general_{kind}" / seed
         steps["general"] = _learning(
             general, stage, general.student, general.teacher
         ).replace(run_dir=str(place))
