@@ -141,15 +141,15 @@ def chain_layer(given: dict) -> dict:
 def _name_languages(pairs, sentences):
     """Gives pairs their languages, which are the first of the sentences'."""
     languages = listed(sentences.get("languages", ()))
-    if languages and "languages" not in pairs:
-        pairs["languages"] = [*dict.fromkeys(languages)][:2]
+    if languages:
+        pairs.setdefault("languages", [*dict.fromkeys(languages)][:2])
     files = map(located, listed(sentences.get("files", ())))
     known = dict(zip(files, languages, strict=False))
-    sides = (pairs.get("files", ()), pairs.get("languages", ()))
-    for file, side in zip(*map(listed, sides), strict=False):
-        language = known.get(located(file), side)
-        if language != side:
+    sources = map(located, listed(pairs.get("files", ())))
+    sides = listed(pairs.get("languages", ()))
+    for file, side in zip(sources, sides, strict=False):
+        if known.get(file, side) != side:
             raise UsageError(
-                f"languages: {file} is {language!r} among the sentences and "
+                f"languages: {file} is {known[file]!r} among the sentences and "
                 f"{side!r} in the pairs, whose languages come first."
             )
