@@ -24,6 +24,7 @@ from kdkit.tasks import TASKS, get_task
 
 WIDTH = 79
 FAMILY = {"default": "bert", "help": "bert, gpt2, llama3, qwen3 or mass."}
+VALUES = {"recipe": {"metavar": "RECIPE"}}
 RECIPE = {
     "task": {"default": "sst2", "help": "The task, which decides the epochs."},
     "parity": {"help": "The recipe's variant."},
@@ -89,7 +90,7 @@ def show(words):
     example:
       kdkit show tinybert --task cola --parity paper
     """
-    options = _options("show", show, words, RECIPE, "RECIPE")
+    options = _options("show", show, words, RECIPE, VALUES)
     recipe = _recipe(options.recipe)
     stages = recipe.stages_for(get_task(options.task), options.parity)
     general = recipe.prerequisites and recipe.stages_on_text(options.parity)
@@ -136,7 +137,8 @@ def init(words):
         "output": {"help": "The file to write. Defaults to printing it."},
         "schema": {"action": "store_true", "help": "Print the JSON schema."},
     }
-    options = _options("init", init, words, RECIPE | more, "RECIPE")
+    values = {"recipe": VALUES["recipe"] | {"nargs": "?"}}  # with --schema
+    options = _options("init", init, words, RECIPE | more, values)
     if options.schema:
         print(json.dumps(schema(), indent=2))
         return
@@ -339,15 +341,9 @@ def demo(words):
     return DONE
 
 
-def _options(verb, function, words, options=None, value=None):
+def _options(verb, function, words, options=None, values=None):
     """The options in a verb's words."""
-    more = f"{value or ''} [options]" if options else ""
+    more = "[options]" if options else ""
     about = function.__doc__
-    parser = VerbParser(verb, about, {}, {"": options or {}}, more)
-    if value is not None:
-        parser.add_argument(value.lower(), nargs="?", metavar=value)
-    found = parser.parse_args(words)
-    is_missing = value is not None and vars(found)[value.lower()] is None
-    if is_missing and not getattr(found, "schema", False):
-        raise UsageError(f"Missing: {value}.")
-    return found
+    parser = VerbParser(verb, about, values or {}, {"": options or {}}, more)
+    return parser.parse_args(words)

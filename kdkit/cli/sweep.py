@@ -86,14 +86,15 @@ def run(words):
         request.tree.setdefault("stage", "fine_tuning")
     steps = _steps(source, over, options)
     for step in steps:  # first, so that every mistake is told before a run
-        config, axes = _resolved(request, step)
+        config, axes = _resolved(request, step, {})
         if options.curves and len(axes) > 1:
             raise UsageError("--curves draws one field.")
     choose_devices(config.training.strategy, options.devices, source)
     load_tensorflow()
+    fixed = {}
     results = []
     for number, step in enumerate(steps, start=1):
-        config, axes = _resolved(request, step)
+        config, axes = _resolved(request, step, fixed)
         folder = pathlib.Path(options.run_dir)
         if len(steps) > 1:
             folder /= f"step_{number}_{step.recipe}"
@@ -109,8 +110,7 @@ def run(words):
         write_text(folder / "sweep.json", f"{text}\n")
         _show(step.recipe, config, axes, found, options.curves)
         for name in step.fixes:
-            field = find_field(config, name)
-            put(request.tree, field, best["values"][field])
+            fixed[name] = best["values"][find_field(config, name)]
         results.append(
             {
                 "recipe": step.recipe,
@@ -123,9 +123,14 @@ def run(words):
     print(json.dumps({"steps": results}))
 
 
-def _resolved(request, step):
-    """A step's config, and the values to try by the path of their field."""
+def _resolved(request, step, fixed):
+    """A step's config, and the values to try by the path of their field.
+
+    Values that earlier steps found become words of the request.
+    """
     config = _with_values(request, step, {})
+    for name, value in fixed.items():
+        put(request.tree, find_field(config, name), value)
     axes = {find_field(config, name): step.over[name] for name in step.over}
     require_comparable(config, axes)
     for field, values in axes.items():
