@@ -34,7 +34,6 @@ from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.events import Evaluation
 
 FLAGS = {
     **RUN,
@@ -129,6 +128,7 @@ def _arms(ablation, configs, run_dir):
 def _result(arm, config, options) -> dict:
     """Runs an arm; its metrics, and what they were measured on."""
     from kdkit.cli.evaluate import measured_once
+    from kdkit.runs.ablation import num_examples
     from kdkit.runs.run import run
 
     number = config.training.seed
@@ -140,8 +140,7 @@ def _result(arm, config, options) -> dict:
         noted = measured_once(str(path))
         signature = {"signature": noted["signatures"]["bleu"]}
         return {"metrics": noted["metrics"], "signature": signature}
-    counts = [event.examples for event in done.events(Evaluation)]
-    examples = None if is_text else next(filter(None, reversed(counts)), None)
+    examples = None if is_text else num_examples(done)
     return {"metrics": done.metrics, "examples": examples}
 
 

@@ -6,6 +6,7 @@ from kdkit.config.model import Checkpoint
 from kdkit.recipes import pretraining
 from kdkit.runs.build import with_enough_updates
 from kdkit.runs.directory import CONFIG, Run
+from kdkit.runs.events import Evaluation
 from kdkit.runs.places import teachers_of
 from kdkit.training.tasks import open_task, read_train_and_dev
 
@@ -110,3 +111,9 @@ def _learning(config, stage, student, pretrained):
         if not isinstance(student, Checkpoint):
             changes["tokenizer"] = pretrained
     return config.replace(**changes)
+
+
+def num_examples(done: Run) -> int | None:
+    """Returns the number of examples that an arm's run was measured on."""
+    found = [event.examples for event in done.events(Evaluation)]
+    return next((count for count in reversed(found) if count), None)
