@@ -112,3 +112,33 @@ def run(words):
         if told:
             print(told)
     print(json.dumps(result))
+
+
+def measured_once(run_dir: str) -> dict:
+    """Returns the metrics of kdkit evaluate RUN, for an encoder-decoder's run.
+
+    Those that the run has noted for its own text are not measured again.
+    """
+    from kdkit import generation
+    from kdkit.cli.measuring import measure_and_note
+    from kdkit.cli.models import locate
+    from kdkit.runs.events import Measurement
+    from kdkit.tasks import generation_signatures
+
+    place, beams = locate(run_dir), generation.Beams()
+    text = place.corpus
+    wanted = {
+        "pairs": text.held_out or text.files,
+        "columns": text.columns,
+        "held_out_every": None if text.held_out else text.held_out_every,
+        "languages": text.languages,
+        "signatures": generation_signatures(text.sides[1]),
+        "sequence_length": text.sequence_length,
+        "beam_size": beams.beam_size,
+        "length_penalty": beams.length_penalty,
+        "file": None,
+    }
+    for event in place.run.events(Measurement):
+        if all(getattr(event, name) == value for name, value in wanted.items()):
+            return event.to_dict()
+    return measure_and_note(parser().parse_args([run_dir]))

@@ -6,7 +6,7 @@ import os
 import re
 import typing
 
-from kdkit.cli.verb_flags import VerbParser, flag, flag_name
+from kdkit.cli.verb_flags import TABLE, VerbParser, flag, flag_name
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions, fields_of, kinds_in
 from kdkit.config.layers import config_of, kind_of, named_by
@@ -42,16 +42,6 @@ HELP = {
     "general_text.languages": "The languages: one a file, the pairs' first.",
     "decoder": "The first step's model: a preset or a checkpoint.",
     "pretrained": "A model in place of the first step.",
-    "data.table.train": "Your own table, in place of --task.",
-    "data.table.dev": "The table that chooses the best epoch.",
-    "data.table.test": "The table of kdkit evaluate --split test.",
-    "data.table.text_columns": "The column with the texts, two for pairs.",
-    "data.table.label_column": "The column with the labels or scores.",
-    "data.table.labels": "The labels, in the order of the teacher's classes.",
-    "data.table.regression": "Labels are scores.",
-    "data.scored.table.dev": "Your own table of scored pairs.",
-    "data.scored.table.text_columns": "Its two columns with texts.",
-    "data.scored.table.label_column": "Its column with the scores.",
 }
 TITLES = {"general_text": "corpus"}
 FIELDS = "[options] [field.path=value ...]  (fields: kdkit init RECIPE)"
@@ -92,7 +82,8 @@ def add_flags(parser: VerbParser, about: str) -> None:
             how = {"action": "store_const", "const": True}
         elif path == "only_stages" or _is_many(annotation):
             how["nargs"] = "+"
-        text = text or HELP.get(path, "")
+        text = text or HELP.get(path) or TABLE[name]["help"]
+        text = f"{text[0].upper()}{text[1:].removesuffix('.')}."
         details = flag(text, default=argparse.SUPPRESS, **how)
         groups[title].add_argument(flag_name(name), **details)
 

@@ -11,8 +11,9 @@ from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.verb_flags import VerbParser
 from kdkit.config.fields import Strict, descriptions
 from kdkit.config.layers import config_of, kind_of
+from kdkit.config.parts import one_length
 from kdkit.config.runs import schema
-from kdkit.config.smoke import DEMO, one_length
+from kdkit.config.smoke import DEMO
 from kdkit.config.task_layer import LEAST_UPDATES
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
@@ -23,6 +24,7 @@ from kdkit.tasks import TASKS, get_task
 
 WIDTH = 79
 FAMILY = {"default": "bert", "help": "bert, gpt2, llama3, qwen3 or mass."}
+VALUES = {"recipe": {"metavar": "RECIPE"}}
 RECIPE = {
     "task": {"default": "sst2", "help": "The task, which decides the epochs."},
     "parity": {"help": "The recipe's variant."},
@@ -88,7 +90,7 @@ def show(words):
     example:
       kdkit show tinybert --task cola --parity paper
     """
-    options = _options("show", show, words, RECIPE, "RECIPE")
+    options = _options("show", show, words, RECIPE, VALUES)
     recipe = _recipe(options.recipe)
     stages = recipe.stages_for(get_task(options.task), options.parity)
     general = recipe.prerequisites and recipe.stages_on_text(options.parity)
@@ -135,7 +137,8 @@ def init(words):
         "output": {"help": "The file to write. Defaults to printing it."},
         "schema": {"action": "store_true", "help": "Print the JSON schema."},
     }
-    options = _options("init", init, words, RECIPE | more, "RECIPE")
+    values = {"recipe": VALUES["recipe"] | {"nargs": "?"}}  # with --schema
+    options = _options("init", init, words, RECIPE | more, values)
     if options.schema:
         print(json.dumps(schema(), indent=2))
         return
@@ -323,14 +326,9 @@ def demo(words):
 
     folder = options.run_dir
     run(config_of("tinybert", DEMO, smoke=True), folder)
+    teacher = [f"{folder}/teacher_run", "--precision", "fp32"]
     for command in (
-        [
-            "export",
-            f"{folder}/teacher_run",
-            "--precision",
-            "fp32",
-            "--overwrite",
-        ],
+        ["export", *teacher, "--overwrite"],
         ["export", folder, "--overwrite"],
         ["benchmark", folder],
         ["report", folder],
@@ -343,15 +341,9 @@ def demo(words):
     return DONE
 
 
-def _options(verb, function, words, options=None, value=None):
+def _options(verb, function, words, options=None, values=None):
     """The options in a verb's words."""
-    more = f"{value or ''} [options]" if options else ""
+    more = "[options]" if options else ""
     about = function.__doc__
-    parser = VerbParser(verb, about, {}, {"": options or {}}, more)
-    if value is not None:
-        parser.add_argument(value.lower(), nargs="?", metavar=value)
-    found = parser.parse_args(words)
-    is_missing = value is not None and vars(found)[value.lower()] is None
-    if is_missing and not getattr(found, "schema", False):
-        raise UsageError(f"Missing: {value}.")
-    return found
+    parser = VerbParser(verb, about, values or {}, {"": options or {}}, more)
+    return parser.parse_args(words)

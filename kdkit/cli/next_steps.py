@@ -12,7 +12,7 @@ from kdkit import models, tasks
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
 from kdkit.runs.directory import CONFIG, Run, is_finished
-from kdkit.runs.events import Epoch, Model
+from kdkit.runs.events import Model
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
 
 
 def _after_collapse(run_dir):
-    """Further runs with more or larger updates, if the student collapsed."""
+    """A further run with more updates, if the student collapsed."""
     run = Run(run_dir)
     best, config = run.made_arms.get("student"), run.config
     if best is None or not best.collapsed or config.kind != "task":
@@ -87,23 +87,10 @@ def _after_collapse(run_dir):
     if config.data.table is None and tasks.get_task(config.data.task).generate:
         return []  # a trial run on generated data
     (stage,) = (one for one in config.stages if one.name == best.stage)
-    losses = [
-        event.logs["val_loss"]
-        for event in run.events(Epoch)
-        if (event.arm, event.stage) == ("student", best.stage)
-    ]
-    why = "the student has collapsed"
-    if losses[-1] == min(losses):
-        why = f"dev loss was still falling in epoch {len(losses)}"
-    again = ["distill", f"{run_dir}/{CONFIG}"]
+    more = f"stages.{stage.name}.epochs={3 * stage.epochs}"
     place = ["--run-dir", f"{run_dir.rstrip(os.sep)}_again"]
-    field = f"stages.{stage.name}"
-    more = f"{field}.epochs={3 * stage.epochs}"
-    larger = f"{field}.learning_rate={4 * stage.learning_rate:g}"
-    return [
-        ([*again, more, *place], why),
-        ([*again, larger, *place], "or larger updates"),
-    ]
+    again = ["distill", f"{run_dir}/{CONFIG}", more, *place]
+    return [(again, "more updates: the student has collapsed")]
 
 
 def after_export(

@@ -25,19 +25,19 @@ example:
 
 import copy
 import dataclasses
+import itertools
 import json
-import math
 import pathlib
 import random
 from collections.abc import Iterator
 
-import numpy as np
 from rich.console import Console
 
-from kdkit.cli.flags import asked
+from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
 from kdkit.cli.verb_flags import TASK, flag, many, switch
+from kdkit.config.names import put
 from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
@@ -45,9 +45,7 @@ from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.directory import Run
-from kdkit.runs.events import RunFinished
-from kdkit.settings import from_dict, parse_value
+from kdkit.settings import parse_value
 
 FLAGS = {
     **RUN,
@@ -87,52 +85,66 @@ def run(words):
     if about and options.paper:
         request.tree.setdefault("stage", "fine_tuning")
     steps = _steps(source, over, options)
-
-    def resolved(step, fixed):
-        """A step's config with the values of earlier ones, and its axes."""
-        given = copy.deepcopy(request.tree)
-        of_step = dataclasses.replace(request, source=step.recipe, tree=given)
-        config = of_step.config()
-        fixed = {find_field(config, name): fixed[name] for name in fixed}
-        over = {find_field(config, name): step.over[name] for name in step.over}
-        require_comparable(config, over)
-        return with_values(config, fixed), over
-
     for step in steps:  # first, so that every mistake is found before a run
-        config, axes = resolved(step, {})
+        config, axes = _resolved(request, step, {})
         if options.curves and len(axes) > 1:
             raise UsageError("--curves draws one field.")
     choose_devices(config.training.strategy, options.devices, source)
     load_tensorflow()
-    fixed, results = {}, []
+    fixed = {}
+    results = []
     for number, step in enumerate(steps, start=1):
-        config, axes = resolved(step, fixed)
-        directory = pathlib.Path(options.run_dir)
+        config, axes = _resolved(request, step, fixed)
+        folder = pathlib.Path(options.run_dir)
         if len(steps) > 1:
-            directory /= f"step_{number}_{step.recipe}"
-        measure = measure_of(config)
+            folder /= f"step_{number}_{step.recipe}"
+        metric, sign, split = _metric(config)
         trials = [
-            run_trial(config, values, measure, directory, options.force)
+            _trial(request, step, values, folder, metric)
             for values in choices(axes, options.random, config.training.seed)
         ]
-        trials.sort(key=lambda trial: measure.sign * trial.metric)
-        _write_results(directory, trials, measure)
-        _print_table(step, axes, trials, measure)
-        if options.curves:
-            _draw(options.curves, step, *axes, trials, measure)
+        trials.sort(key=lambda trial: sign * trial[metric])
         best = trials[0]
+        found = {"metric": metric, "split": split, "trials": trials}
+        text = json.dumps(found, indent=2)
+        write_text(folder / "sweep.json", f"{text}\n")
+        _show(step.recipe, config, axes, found, options.curves)
         for name in step.fixes:
-            fixed[name] = best.values[find_field(config, name)]
+            fixed[name] = best["values"][find_field(config, name)]
         results.append(
             {
                 "recipe": step.recipe,
                 "trials": len(trials),
-                "best": best.values,
-                "metric": best.metric,
-                "run": str(best.path),
+                "best": best["values"],
+                "metric": best[metric],
+                "run": str(folder / best["run"]),
             }
         )
     print(json.dumps({"steps": results}))
+
+
+def _resolved(request, step, fixed):
+    """A step's config, and the values to try by the path of their field.
+
+    Values that earlier steps found become words of the request.
+    """
+    config = _with_values(request, step, {})
+    for name, value in fixed.items():
+        put(request.tree, find_field(config, name), value)
+    axes = {find_field(config, name): step.over[name] for name in step.over}
+    require_comparable(config, axes)
+    for field, values in axes.items():
+        for value in values:
+            _with_values(request, step, {field: value})
+    return config, axes
+
+
+def _with_values(request: Asked, step: SearchStep, values: dict) -> AnyRun:
+    """The config of a step's recipe, with more words `field=value`."""
+    tree = copy.deepcopy(request.tree)
+    for field, value in values.items():
+        put(tree, field, value)
+    return dataclasses.replace(request, source=step.recipe, tree=tree).config()
 
 
 def _taken_over(words):
@@ -214,13 +226,13 @@ def _leaves(value, path):
 
 
 def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
-    """Requires that trials are measured on the same, and that values fit."""
+    """Requires that trials are measured on the same."""
     names = OF_DEV
     if config.kind == "text":
         names = MEASURED
         if not config.corpus.held_out:
             names += MEASURED_OF_FILES
-    for field, values in axes.items():
+    for field in axes:
         if field in ("recipe", "parity", "kind"):
             raise UsageError(
                 f"{field} names the stages and does not change them. Make a "
@@ -231,75 +243,29 @@ def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
                 f"{field} decides what is measured, so the trials could not be "
                 "compared. Make a sweep for each value."
             )
-        for value in values:
-            with_values(config, {field: value})
-
-
-def with_values(config: AnyRun, values: dict) -> AnyRun:
-    """Returns a config with the values of some dotted paths changed."""
-    tree = config.model_dump(mode="json")
-    for path, value in values.items():
-        *parents, last = path.split(".")
-        part = tree
-        for name in parents:
-            part = part[name]
-        part[last] = value
-        if last == "epochs":  # as many as given, also on a small table
-            part["least_updates"] = 0
-    return from_dict(type(config), tree)
 
 
 def choices(axes: dict[str, tuple], most: int | None, seed: int) -> Iterator:
     """Yields the choices of values that a sweep tries, in their order."""
-    sizes = [len(values) for values in axes.values()]
-    numbers = range(math.prod(sizes))
+    grid = [*itertools.product(*axes.values())]
     if most is not None:
-        numbers = random.Random(seed).sample(numbers, min(most, len(numbers)))
-    for number in numbers:
-        places = np.unravel_index(number, sizes)  # the last varies fastest
-        yield {
-            field: values[place]
-            for (field, values), place in zip(axes.items(), places, strict=True)
-        }
+        grid = random.Random(seed).sample(grid, min(most, len(grid)))
+    for values in grid:
+        yield dict(zip(axes, values, strict=True))
 
 
-@dataclasses.dataclass(frozen=True)
-class Measure:
-    """The metric that ranks the trials; `sign` is -1 if larger is better."""
-
-    metric: str
-    sign: int
-    split: str
-    what: str
-
-    @property
-    def where(self) -> str:
-        """The data that is measured on, in words."""
-        return "text held out" if self.split == "held_out" else self.split
-
-
-def measure_of(config: AnyRun) -> Measure:
-    """Returns the metric that runs with this config are ranked by."""
+def _metric(config) -> tuple[str, int, str]:
+    """The metric of the ranking, -1 if larger is better, and where it is of."""
     from kdkit.training.tasks import open_task
 
     if config.kind == "task":
-        task = open_task(config.data)
-        return Measure(task.primary_metric, -1, "dev", task.name)
+        return open_task(config.data).primary_metric, -1, "dev"
     if config.kind == "text":
-        return Measure("perplexity", 1, "held_out", "text")
+        return "perplexity", 1, "held_out"
     raise UsageError("A sweep ranks runs on a task or on text.")
 
 
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """A finished run of a sweep."""
-
-    values: dict
-    path: pathlib.Path
-    metric: float
-
-
-def run_trial(config, values, measure, directory, force) -> Trial:
+def _trial(request, step, values, folder, metric) -> dict:
     """Runs one choice of values in `DIR/trials/`."""
     from kdkit.runs.run import run
 
@@ -307,67 +273,46 @@ def run_trial(config, values, measure, directory, force) -> Trial:
         f"{field.rpartition('.')[2]}={json.dumps(value)}".replace("/", "_")
         for field, value in values.items()
     )
-    path = directory / "trials" / name
+    path = folder / "trials" / name
     print(f"\n{path}", flush=True)
-    done = run(with_values(config, values), path, force, needs_models=False)
-    return Trial(values, path, best_metrics(done)[measure.metric])
+    config = _with_values(request, step, values)
+    force = request.options.force
+    metrics = run(config, path, force, needs_models=False).metrics
+    return {"values": values, "run": f"trials/{name}", metric: metrics[metric]}
 
 
-def best_metrics(done: Run) -> dict:
-    """Returns a finished run's metrics on dev or on its held-out text."""
-    (finished,) = done.events(RunFinished)
-    best = finished.best
-    return best.get("student", next(iter(best.values()))).metrics
-
-
-def _write_results(directory, trials, measure):
-    found = {
-        "metric": measure.metric,
-        "split": measure.split,
-        "trials": [
-            {
-                "values": trial.values,
-                "run": trial.path.relative_to(directory).as_posix(),
-                measure.metric: trial.metric,
-            }
-            for trial in trials
-        ],
-    }
-    text = json.dumps(found, indent=2)
-    write_text(directory / "sweep.json", f"{text}\n")
-
-
-def _print_table(step, axes, trials, measure):
-    shown = metric_format(measure.metric)
+def _show(recipe, config, axes, found, curves):
+    """Prints the trials as a table, and draws them if a file is named."""
+    metric = found["metric"]
+    trials = found["trials"]
+    shown = metric_format(metric)
     first, *fields = axes
+    is_text = config.kind == "text"
+    subject = "text" if is_text else config.data.task
+    where = " on text held out" if is_text else " on dev"
     rows = [
         Row(
-            json.dumps(trial.values[first]),
+            json.dumps(trial["values"][first]),
             (
-                *(json.dumps(trial.values[field]) for field in fields),
-                shown.number(trial.metric),
-                trial.path.name,
+                *(json.dumps(trial["values"][field]) for field in fields),
+                shown.number(trial[metric]),
+                trial["run"].rpartition("/")[2],
             ),
         )
         for trial in trials
     ]
     columns = (
         *(Column(field, is_text=True) for field in fields),
-        Column(shown.heading(f" on {measure.where}")),
+        Column(shown.heading(where)),
         Column("run", is_text=True),
     )
-    title = f"{step.recipe} on {measure.what}, best first"
+    title = f"{recipe} on {subject}, best first"
     Console().print(Table(first, columns, tuple(rows), title).terminal())
-
-
-def _draw(file, step, field, trials, measure):
-    curve = sorted((trial.values[field], [trial.metric]) for trial in trials)
-    task = "" if measure.what == "text" else f", {measure.what}"
-    picture = plot_values(
-        {step.recipe: curve},
-        measure.metric,
-        f" on {measure.where}{task}",
-        field,
-    )
-    write_text(pathlib.Path(file), picture)
-    print(f"Written: {file}")
+    if curves:
+        curve = sorted(
+            (trial["values"][first], [trial[metric]]) for trial in trials
+        )
+        where += "" if is_text else f", {subject}"
+        picture = plot_values({recipe: curve}, metric, where, first)
+        write_text(pathlib.Path(curves), picture)
+        print(f"Written: {curves}")

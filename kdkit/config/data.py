@@ -112,6 +112,7 @@ class Augmentation(Strict):
     parity: Literal["tinybert"] | None = None
     """Follow the authors' code where it differs from the paper."""
     seed: Seed = 0
+    """The seed of the drawn words."""
 
 
 class Augmented(Strict):

@@ -78,7 +78,7 @@ def kinds_in(annotation) -> list[type]:
     ]
 
 
-def names_at(annotation, place: tuple) -> set[str]:
+def names_at(annotation, place: tuple) -> list[str]:
     """Returns the fields that there are at a place of a pydantic error."""
     kinds = kinds_in(annotation)
     for key in place:
@@ -87,7 +87,7 @@ def names_at(annotation, place: tuple) -> set[str]:
             kind for one in kinds for kind in kinds_in(fields_of(one).get(key))
         ]
         kinds = tagged or inner or kinds
-    return {name for one in kinds for name in fields_of(one)}
+    return [*dict.fromkeys(name for one in kinds for name in fields_of(one))]
 
 
 def _tag(kind):

@@ -16,11 +16,17 @@ from pydantic import ValidationError
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
 from kdkit.config.fields import names_at
-from kdkit.config.model import kind_of_student
-from kdkit.config.parts import TEXT, short_names, student_named, task_named
+from kdkit.config.parts import (
+    TEACHER,
+    TEXT,
+    over,
+    over_stages,
+    student_named,
+    task_named,
+)
 from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.config.smoke import smoke_layer
-from kdkit.config.task_layer import DATA, TEACHER, task_layer
+from kdkit.config.task_layer import task_layer
 from kdkit.config.text_layers import chain_layer, text_layer
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import RECIPES
@@ -29,6 +35,7 @@ from kdkit.settings import in_words, merged
 
 # In config.json, next to the fields.
 NOTED = ("provenance", "replicas", "requested")
+EXAMPLES = ("task", "data_dir", "table")
 LAYERS = {
     "task": task_layer,
     "text": text_layer,
@@ -53,52 +60,44 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         UsageError: (a `ValueError`) with a line for each mistake.
     """
     file = named_by(source)
-    given = _over(file, given)
     if "kind" in file and not str(source).endswith(".toml"):  # complete
-        tree = {name: given[name] for name in given if name not in NOTED}
-        tree["student"] = student_named(tree, None)
+        saved = {name: file[name] for name in file if name not in NOTED}
+        tree = over_stages(saved["stages"], saved, given)
+        tree["student"] = student_named(tree["student"])
     else:
-        tree = _with_recipe(given, smoke)
-    tree = short_names(tree)
-    strategy = tree.get("training", {}).get("strategy")
-    for step in tree.get("steps", {}).values() if strategy else ():
-        if step.get("kind") != "augmentation":
-            same = {"strategy": strategy}
-            step["training"] = same | step.get("training", {})
+        given = over(file, given)
+        if smoke:
+            given = over(smoke_layer(given), given)
+        tree = _completed(given)
     return _validated(ADAPTER.validate_python, tree, AnyRun)
 
 
-def _with_recipe(given, smoke=False):
-    """What is given over a recipe's layer, also in steps that name a recipe.
+def _completed(given):
+    """What is given over the layer of a recipe, also in the steps."""
+    about = kind_of(given)
+    student = student_named(given.get("student", {}))
+    tree = LAYERS[about]({**given, "student": student})
+    steps = tree.get("steps", {}).items()
+    return tree | {"steps": {name: _step(one, tree) for name, one in steps}}
 
-    Steps on a task have the data of the run, unless they name other data.
+
+def _step(step, run):
+    """A step over the layer of its recipe.
+
+    It has the run's devices; on a task, it has the run's examples unless it
+    names others.
     """
-    if smoke:
-        given = _over(smoke_layer(given["recipe"], given), given)
-    about, data = kind_of(given), given.get("data", {})
-    data = data if about == "task" else {}
-
-    def whole(step):
-        if step.get("kind") == "augmentation":
-            same = {one: data[one] for one in DATA if one in data}
-            return _augmentation(merged({"data": same}, step))
-        if step.get("recipe") == TEACHER:
-            step = merged({"data": data}, step)
-        return _with_recipe(step) if "recipe" in step else step
-
-    steps = given.get("steps", {})
-    given["steps"] = {name: whole(step) for name, step in steps.items()}
-    return short_names(LAYERS[about](given))
-
-
-def _over(layer, given):
-    """A layer over another one. A student of another kind replaces it."""
-    tree = merged(layer, given)
-    students = [one.get("student", {}) for one in (layer, given)]
-    kinds = [*map(kind_of_student, students)]
-    if None not in kinds and kinds[0] != kinds[1]:
-        tree["student"] = students[1]
-    return tree
+    data = run["data"] if run["kind"] == "task" else {}
+    if step.get("kind") == "augmentation":
+        same = {name: data[name] for name in EXAMPLES if name in data}
+        return _augmentation(merged({"data": same}, step))
+    if "recipe" not in step:
+        return step
+    strategy = run.get("training", {}).get("strategy")
+    same = {"training": {"strategy": strategy}} if strategy else {}
+    if step["recipe"] == TEACHER and not {*EXAMPLES} & {*step.get("data", ())}:
+        same["data"] = data
+    return _completed(merged(same, step))
 
 
 def augmentation_of(given: dict) -> Augmentation:
@@ -123,24 +122,21 @@ def _validated(validate, tree, kind):
 
 
 def named_by(source: str) -> dict:
-    """Returns the fields that a recipe's name or a file's place means."""
-    named = {"recipe": source}
-    if source not in (*RECIPES, TEXT):
-        named = read_config(source)
-    recipe = named.get("recipe")
-    if recipe not in (*RECIPES, TEXT):
-        raise unknown("recipe", recipe, (*RECIPES, TEXT))
-    return named
+    """Returns the fields that a recipe's name or a file's place means.
 
-
-def read_config(place) -> dict:
-    """Returns the fields in a TOML or JSON file, or of a run's config."""
-    path = pathlib.Path(place)
+    A file is TOML or JSON; a run's place means its config.json.
+    """
+    known = (*RECIPES, TEXT)
+    named = {}
+    path = pathlib.Path(source)
     path = path / "config.json" if path.is_dir() else path
-    if not path.is_file():
-        raise unknown("recipe or file", str(place), RECIPES)
-    load = tomllib.loads if path.suffix == ".toml" else json.loads
-    return load(path.read_text("utf-8"))
+    if source not in known and path.is_file():
+        load = tomllib.loads if path.suffix == ".toml" else json.loads
+        named = load(path.read_text("utf-8"))
+    recipe = named.setdefault("recipe", source)
+    if recipe not in known:
+        raise unknown("recipe or file", recipe, known)
+    return named
 
 
 def kind_of(given: dict) -> str:

@@ -4,7 +4,6 @@
 """
 
 from kdkit.config.fields import located
-from kdkit.errors import unknown
 from kdkit.settings import parse_value
 
 
@@ -122,9 +121,7 @@ def fields_named(about: str, named: dict) -> dict:
     """
     tree, paths = {}, NAMES[about]
     for name, value in named.items():
-        if name not in paths:
-            raise unknown("name", name, paths)
-        if name in ("cache", "general"):
+        if name == "cache":
             value = located(value)
         if name == "mixed_precision" and value in ("bfloat16", "float16"):
             value = f"mixed_{value}"

@@ -1,34 +1,36 @@
 """Layers of tiny models on generated data, below what is given."""
 
 from kdkit.config.fields import tasks
-from kdkit.config.model import student_of
+from kdkit.config.parts import (
+    TEACHER,
+    TEXT,
+    by_name,
+    one_length,
+    recipe_named,
+)
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS, BilstmConfig
-from kdkit.recipes import RECIPES, TokenVectors, pretraining
+from kdkit.recipes import RECIPES, TokenVectors
 from kdkit.recipes.quantization import NAME as QUANTIZATION
+from kdkit.recipes.sentence_embedding import with_prefixes
+from kdkit.settings import merged
 
-TASK, SIMILARITY = "sentiment", "similarity"
+SIMILARITY = "similarity"
 TRAINING = {"jit_compile": False}
 SHORT = {"epochs": 1, "learning_rate": 1e-3}  # a rate for random weights
 # One batch length: each length needs a trace of the step, which takes most of
 # the time.
-DATA = {
-    "task": TASK,
-    "sequence_length": 32,
-    "max_train_rows": 256,
-    "num_buckets": 1,
-}
+ROWS = {"sequence_length": 32, "num_buckets": 1}
+DATA = ROWS | {"task": "sentiment", "max_train_rows": 256}
 CORPUS = {
-    "kind": "corpus",
     "files": [],
     "sequence_length": 32,
     "held_out_every": 20,
     "max_texts": 800,
 }
-TEXTS = {  # with language tokens
-    "files": [],
+# With language tokens.
+SENTENCES = CORPUS | {
     "languages": ["en", "de"],
-    "held_out_every": 20,
     "max_texts": 240,
     "sequence_length": 64,
 }
@@ -55,6 +57,12 @@ def mass(num_layers: int, hidden_dim: int) -> dict:
     return common | dict.fromkeys(sides, num_layers)
 
 
+def _first_run(recipe, width=32, **fields):
+    """The run of a tiny encoder or of a tiny teacher."""
+    made = {"recipe": recipe, "student": sizes(3, width), "training": TRAINING}
+    return made | {"stages": {recipe: SHORT}, **fields}
+
+
 def _long(num_layers, hidden_dim, epochs, learning_rate, *stages):
     """Fields of a run of the demo, which is longer than smoke runs."""
     short = {"epochs": epochs, "learning_rate": learning_rate}
@@ -72,78 +80,41 @@ DEMO = _long(2, 32, 3, 1e-3, "intermediate_layer", "prediction_layer") | {
 }
 
 
-def _run(recipe, kind, student, stage, **more):
-    return {
-        "recipe": recipe,
-        "kind": kind,
-        "student": student,
-        "stages": {stage: SHORT | {"hard_label_weight": 1.0}},
-        "training": TRAINING,
-        **more,
-    }
-
-
-def pretrained(width: int = 32) -> dict:
-    """Returns the run of a tiny pretrained encoder."""
-    made = _run("pretraining", "text", sizes(3, width), "pretraining")
-    made["stages"]["pretraining"] |= {"data": "corpus", "warmup_fraction": 0.05}
-    return made | {"corpus": CORPUS}
-
-
-def teacher(width: int = 32, task: str = TASK) -> dict:
-    """Returns the run of a tiny teacher."""
-    made = _run("fine_tuning", "task", sizes(3, width), "fine_tuning")
-    return made | {"data": DATA | {"task": task}}
-
-
-def one_length(stages) -> dict:
-    """Returns the field of data for losses that count padding."""
-    counted = [
-        one.loss.counts_padding
-        for stage in stages
-        if stage.data == "task"
-        for one in stage.objectives
-    ]
-    return {"num_buckets": None} if any(counted) else {}
-
-
-def smoke_layer(name: str, given: dict) -> dict:
+def smoke_layer(given: dict) -> dict:
     """Returns the layer of a recipe, `"pretraining"` or a teacher."""
-    if name == pretraining.STAGES[0].name:
-        return pretrained()
+    name = given["recipe"]
+    if name == TEXT:
+        return _first_run(TEXT, corpus=CORPUS)
     if given.get("kind") == "text":
         raise UsageError(
             f"Smoke runs on text have no recipe. Received: {name}. Run kdkit "
             f"distill {name} --smoke."
         )
     if given.get("teacher") == []:
-        return teacher()
-    recipe, parity = RECIPES[name], given.get("parity")
-    recipe = recipe.variant(parity if parity in recipe.parities else None)
+        return _first_run(TEACHER, data=DATA)
+    recipe = recipe_named(given)
     if recipe.trains_embedder:
         return _embedder(recipe)
     if given.get("model", "bert") != "bert":
         return _chain(recipe.for_families[given["model"]])
-    stages = recipe.stages_for(tasks.get_task(TASK))
+    stages = recipe.stages_for(tasks.get_task(DATA["task"]))
     names = [stage.name for stage in stages]
     names += [QUANTIZATION] * ("quantize" in given)
+    steps = {"teacher": _first_run(TEACHER, data=DATA)}
     layer = {
         "data": DATA | one_length(stages),
         "teacher": ["run:teacher"],
         "student": _student(RECIPES[name].student),
         "stages": dict.fromkeys(names, SHORT),
-        "steps": {"teacher": teacher()},
         "training": TRAINING,
     }
     on_corpus = [stage for stage in stages if stage.data == "corpus"]
     if on_corpus:
-        layer["corpus"] = CORPUS | {
-            "masking": {"share_of": recipe.mask_share_of}
-        }
+        layer["corpus"] = CORPUS
     if any(stage.objectives for stage in on_corpus):
-        layer["steps"] = {"pretrained": pretrained(), **layer["steps"]}
+        steps = {"pretrained": _first_run(TEXT, corpus=CORPUS), **steps}
         layer["pretrained"] = "run:pretrained"
-    return layer
+    return layer | {"steps": steps}
 
 
 def _student(plan):
@@ -158,47 +129,42 @@ def _student(plan):
 
 def _embedder(recipe):
     """A tiny sentence encoder from a tiny encoder or cross-encoder."""
-    kind = recipe.stages[0].data
-    data = {"files": [], "sequence_length": 32, "num_buckets": 1}
+    stages = by_name(with_prefixes(recipe.stages, (24, 12)))
     layer = {
-        "data": data | {"pair_length": 32},
+        "data": {"files": [], **ROWS},
         "teacher": "run:teacher",
         "student": {"copy_from": "teacher", "layers": [1, 3]},
-        "stages": {stage.name: SHORT for stage in recipe.stages},
-        "steps": {"teacher": teacher(48, SIMILARITY)},
+        "stages": {name: one | SHORT for name, one in stages.items()},
         "training": TRAINING,
     }
+    kind = recipe.stages[0].data
     if kind == "candidates":
-        return layer
+        pairs = _first_run(TEACHER, 48, data=DATA | {"task": SIMILARITY})
+        layer["steps"] = {"teacher": pairs}
+        return merged(layer, {"data": {"pair_length": 32}})
+    layer["steps"] = {"teacher": _first_run(TEXT, 48, corpus=CORPUS)}
     more = {"max_texts": 800, "scored": {"task": SIMILARITY}}
     if kind == "translations":
         more |= {"held_out_every": 20, "tokenizer": 200}
-    layer |= {"data": data | more, "pooling": "mean"}
-    layer["steps"] = {"teacher": pretrained(48)}
     if isinstance(recipe.student, TokenVectors):
-        layer["student"] = student_of(recipe.student) | {"dimensions": 16}
-    for stage in recipe.stages:
-        for one in stage.objectives:
-            if one.loss.name == "matryoshka":
-                stages = layer["stages"]
-                stages[stage.name] = stages[stage.name] | {
-                    "objectives": {one.name: {"loss": {"dimensions": [24, 12]}}}
-                }
-    return layer
+        layer["student"] = {"dimensions": 16}
+    return merged(layer, {"data": more, "pooling": "mean"})
 
 
 def _chain(recipe):
     """Tiny decoders or encoder-decoders on generated text."""
-    config, short = PRESETS[recipe.student].config, {}
-    layer = {"training": TRAINING}
+    config = PRESETS[recipe.student].config
+    text = SENTENCES
+    short = SHORT
+    models = {"decoder": mass(2, 32), "student": mass(1, 16), "tokenizer": 400}
     if hasattr(config, "encoder_num_layers"):
-        short = {"batch_tokens": 1024}
-        layer |= {"corpus": TEXTS, "general_text": TEXTS, "tokenizer": 400}
-        layer |= {"decoder": mass(2, 32), "student": mass(1, 16)}
+        short = SHORT | {"batch_tokens": 1024}
     else:
         text, family = CORPUS | {"max_texts": 200}, {"family": config.family}
-        layer |= {"corpus": text, "general_text": text, "tokenizer": 300}
-        layer |= {"decoder": sizes(2, 32, **family)}
-        layer |= {"student": sizes(1, 16, **family)}
-    layer["every_stage"] = SHORT | short
-    return layer
+        models = {
+            "decoder": sizes(2, 32, **family),
+            "student": sizes(1, 16, **family),
+            "tokenizer": 300,
+        }
+    layer = {"corpus": text, "general_text": text, "training": TRAINING}
+    return layer | models | {"every_stage": short}

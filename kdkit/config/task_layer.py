@@ -1,163 +1,125 @@
 """The fields of a run on a task, and of the runs that make its models."""
 
+import dataclasses
 import json
 import pathlib
 
 from kdkit.config.fields import listed, located
+from kdkit.config.model import student_of
 from kdkit.config.parts import (
+    TEACHER,
     TEXT,
+    by_name,
+    one_length,
+    over_stages,
     recipe_named,
-    short_names,
-    stages_named,
-    student_named,
     task_named,
 )
-from kdkit.config.smoke import one_length
 from kdkit.models import find
-from kdkit.recipes import fine_tuning, pretraining
+from kdkit.recipes import fine_tuning
 from kdkit.recipes.quantization import quantization_stage
-from kdkit.recipes.tinybert import copies_for
 from kdkit.settings import merged
 
-TEACHER = "fine_tuning"  # the recipe of teachers
-DATA = ("task", "data_dir", "table")  # what examples there are
 # Updates that a stage on a small table has: docs/measured/small_tables.md.
 LEAST_UPDATES = 1000
+# Fields of which each makes a stage's epochs the paper's.
+OTHER_ROWS = ("parity", "augmented", "unlabeled")
 
 
 def task_layer(given: dict) -> dict:
     """Returns the fields of a run on a task."""
     teacher = next(iter(listed(given.get("teacher", ()))), None)
-    saved, recipe = _saved_run(teacher), recipe_named(given)
+    saved, origin = _of_run(teacher)
     data = given.get("data", {})
     if saved and not data.keys() & {"task", "table"}:
-        data = saved["data"] | {"max_train_rows": None} | data
-    given["data"], task = task_named(data, teacher)
-    stages, plan = recipe.stages_for(task), recipe.student
+        data = saved | {"max_train_rows": None} | data
+    data, task = task_named(data, teacher)
+    recipe = recipe_named(given)
+    stages, student = recipe.stages_for(task), recipe.student
     if given["recipe"] == TEACHER and not (teacher or "encoder" in given):
-        stages, plan = fine_tuning.STAGES, None
+        stages, student = fine_tuning.STAGES, None
     if "general" in given:
         stages = [stage for stage in stages if stage.data == "task"]
     if precision := given.pop("quantize", None):
         stages = (*stages, quantization_stage(precision, task, stages))
+    if not any(map(given.get, OTHER_ROWS)):
+        stages = [*map(_with_enough_updates, stages)]
     layer = {
         "kind": "task",
-        "stages": stages_named(stages, given),
         "data": {"sequence_length": task.sequence_length, **one_length(stages)},
+        "student": {} if student is None else student_of(student),
     }
-    if not any(map(given.get, ("parity", "augmented", "unlabeled"))):
-        _ask_for_updates(layer["stages"], given)
-    given["student"] = student_named(given, plan)
-    learns = any(one.objectives for one in stages if one.data == "corpus")
-    _name_pretrained(given, learns, saved, teacher)
     if "corpus" in given:
-        share_of = {"share_of": recipe.mask_share_of}
-        layer["corpus"] = {"kind": "corpus", "masking": share_of}
-    tree = short_names(merged(layer, given))
-    for name, change in (
-        ("augment_model", _with_augmented),
-        ("encoder", lambda tree: _with_encoder(tree, learns)),
-        ("general", lambda tree: _with_general(tree, recipe)),
-    ):
-        tree = change(tree) if name in tree else tree
-    return tree
+        masking = {"share_of": recipe.mask_share_of}
+        layer["corpus"] = {"kind": "corpus", "masking": masking}
+    given = {**given, "data": data}
+    tree = over_stages(by_name(stages), layer, given)
+    return _with_steps(tree, stages, origin)
 
 
-def _saved_run(teacher) -> dict:
-    """The config of a run of kdkit train-teacher, empty for other models."""
-    file = pathlib.Path(teacher or "", "config.json")
-    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    is_one = config.get("kind") == "task" and not config["teacher"]
-    return config if is_one and teacher else {}
+def _with_enough_updates(stage):
+    if stage.data != "task":
+        return stage
+    return dataclasses.replace(stage, least_updates=LEAST_UPDATES)
 
 
-def _ask_for_updates(stages, given):
-    """Asks stages on a task, whose epochs are not given, for enough updates."""
-    for name, stage in stages.items():
-        named = {*given, *given.get("stages", {}).get(name, ())}
-        if stage["data"] == "task" and "epochs" not in named:
-            stage["least_updates"] = LEAST_UPDATES
+def _of_run(teacher) -> tuple[dict, str | None]:
+    """The data of a teacher's run, and the encoder that it began with.
 
-
-def _name_pretrained(given, learns, saved, teacher):
-    """Names the encoder before fine-tuning, if the run reads one.
-
-    Without one, a student has the layers of the fine-tuned teacher.
+    Empty and `None` for models that kdkit train-teacher did not make.
     """
-    student, origin = given["student"], None
-    copies = student.get("copy_from") == "pretrained"
-    if saved:
-        origin = saved["student"].get("checkpoint")
-    if origin and origin.startswith("run:"):  # a step before the teacher
-        origin = f"{pathlib.Path(teacher).parent / origin[4:]}_run"
+    file = pathlib.Path(teacher or "/nothing", "config.json")
+    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    if config.get("kind") != "task" or config["teacher"]:
+        return {}, None
+    origin = config["student"].get("checkpoint")
     path = pathlib.Path(origin or "/nothing")
     is_there = path.exists() or not path.is_absolute()  # a preset's name
-    if is_there and (learns or copies or "general" in given):
-        given.setdefault("pretrained", origin)
-    if copies and teacher and not given.keys() & {"pretrained", "encoder"}:
-        student["copy_from"] = "teacher"
+    return config["data"], origin if is_there else None
 
 
-def _with_augmented(tree):
-    """A tree with the step that makes a missing file of copies."""
-    parity = "tinybert" if tree.get("parity") == "tinybert" else None
-    data = tree["data"]
-    step = {
-        "kind": "augmentation",
-        "data": {name: data[name] for name in DATA if name in data},
-        "model": tree.pop("augment_model"),
-        "word_vectors": tree.pop("augment_vectors", None),
-        "parity": parity,
-        "num_copies": copies_for(data.get("task"), parity),
-    }
-    return merged({"steps": {"augmented": step}}, tree)
-
-
-def _with_encoder(tree, learns):
-    """A tree with a teacher that the run fine-tunes first from an encoder."""
-    start, steps, student = tree.pop("encoder"), {}, tree["student"]
-    same = {"training": {**tree.get("training", {}), "seed": 0}}
-    if learns and find(start).kind != "masked_lm":
-        steps["pretrained"] = same | {
-            "recipe": TEXT,
-            "kind": "text",
-            "corpus": tree.get("corpus"),
-            "student": {"checkpoint": start},
-            "stages": stages_named(pretraining.STAGES, {}),
-        }
-        start = "run:pretrained"
-    stages = stages_named(fine_tuning.STAGES, {})
-    _ask_for_updates(stages, {})
-    steps["teacher"] = same | {
-        "recipe": TEACHER,
-        "kind": "task",
-        "data": tree["data"],
-        "student": {"checkpoint": start},
-        "stages": stages,
-    }
-    made = {"teacher": ["run:teacher"], "steps": steps}
-    if "copy_from" in student:
-        tree["student"] = student | {"copy_from": "pretrained"}
-    if learns or "copy_from" in student or "general" in tree:
-        made["pretrained"] = start
-    return merged(made, tree)
-
-
-def _with_general(tree, recipe):
-    """A tree whose student learns from the pretrained encoder first."""
-    place, text = located(tree.pop("general")), tree.pop("corpus", None)
+def _with_steps(tree, stages, origin):
+    """A tree with the runs that make what short names ask for."""
+    steps = {}
     student = tree["student"]
-    if "copy_from" in student:
-        student = student | {"copy_from": "teacher"}
-    if text is not None:
-        step = {
-            "recipe": recipe.name,
-            "kind": "text",
-            "corpus": text,
-            "student": student,
-            "teacher": tree.get("pretrained"),
-            "stages": stages_named(recipe.stages_on_text(), {}),
-            "run_dir": place,
+    learns = any(one.objectives for one in stages if one.data == "corpus")
+    copies = student.get("copy_from") == "pretrained"
+    needs_origin = learns or copies or "general" in tree
+    if "encoder" in tree:
+        origin = tree.pop("encoder")
+        same = {"training": {**tree.get("training", {}), "seed": 0}}
+        if learns and find(origin).kind != "masked_lm":
+            steps["pretrained"] = same | {
+                "recipe": TEXT,
+                "corpus": tree.get("corpus"),
+                "student": {"checkpoint": origin},
+            }
+            origin = "run:pretrained"
+        start = {"student": {"checkpoint": origin}}
+        steps["teacher"] = same | {"recipe": TEACHER} | start
+        tree.setdefault("teacher", ["run:teacher"])
+    if needs_origin and origin is not None:
+        tree.setdefault("pretrained", origin)
+    elif copies and "teacher" in tree and "pretrained" not in tree:
+        student["copy_from"] = "teacher"  # which has the encoder's layers
+    if "augment_model" in tree:
+        steps["augmented"] = {
+            "kind": "augmentation",
+            "model": tree.pop("augment_model"),
+            "word_vectors": tree.pop("augment_vectors", None),
+            "parity": "tinybert" if tree.get("parity") == "tinybert" else None,
         }
-        tree = merged({"steps": {"general": step}}, tree)
-    return tree | {"student": {"checkpoint": place}}
+    if "general" in tree:
+        place, text = located(tree.pop("general")), tree.pop("corpus", None)
+        if text is not None:
+            steps["general"] = {
+                "recipe": tree["recipe"],
+                "kind": "text",
+                "parity": tree.get("parity"),
+                "corpus": text,
+                "student": student,
+                "teacher": tree.get("pretrained"),
+                "run_dir": place,
+            }
+        tree["student"] = {"checkpoint": place}
+    return merged({"steps": steps}, tree)

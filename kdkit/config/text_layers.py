@@ -1,26 +1,21 @@
 """The fields of runs on text, and of the four steps of a recipe on text."""
 
-import logging
-
 from kdkit.config.fields import listed, located
-from kdkit.config.model import student_of
+from kdkit.config.model import kind_of_student, student_of
 from kdkit.config.parts import (
     SHORT,
     TEXT,
+    by_name,
+    over_stages,
     recipe_named,
-    saved_size,
     several,
-    stages_named,
-    student_named,
 )
 from kdkit.errors import UsageError, unknown
-from kdkit.models import PRESETS, MassConfig, find
+from kdkit.models import find
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes import pretraining
 from kdkit.recipes.stages import without_teacher
-from kdkit.settings import merged
-
-_log = logging.getLogger(__name__)
+from kdkit.settings import merged, to_dict
 
 STEPS = ("pretrained", "teacher", "general")  # before the last run
 # The stages of a run without a recipe, by the kind of text.
@@ -29,55 +24,47 @@ STAGES = {
     "sentences": pretraining.FROM_SCRATCH,
     "pairs": pretraining.PAIRS,
 }
-POSITIONS, LENGTH = "max_sequence_length", 128
 
 
 def text_layer(given: dict) -> dict:
     """Returns the fields of a language model, with a teacher or without."""
-    teacher, text = given.get("teacher"), given.get("corpus", {})
-    start = given.get("student", {}).get("checkpoint") or teacher
-    is_mass = "languages" in text or _family(start) == "mass"
+    text = given.get("corpus") or {}
+    family = _family(given)
+    is_mass = family == "mass" or "languages" in text
     kind = text.get("kind", "sentences" if is_mass else "corpus")
-    stages, plan = STAGES.get(kind, pretraining.STAGES), None
+    layer = {"kind": "text", "corpus": {"kind": kind}}
+    stages = STAGES.get(kind, ())
     stage = given.pop("stage", None)
     if given["recipe"] != TEXT:
         recipe = recipe_named(given)
-        family = given.pop("model", None) or _family(teacher)
         if family != "bert":  # one of its stages
             if family not in recipe.for_families:
                 raise unknown("family", family, recipe.for_families)
             recipe = recipe.for_families[family]
             usual = recipe.stages[-1 if kind == "pairs" else 0]
             stage = stage or usual.name
-        stages, plan = recipe.stages_on_text(), recipe.student
+        stages = recipe.stages_on_text()
+        layer["student"] = student_of(recipe.student)
     if stage is not None:
         given["only_stages"] = [stage]
-    student = given["student"] = student_named(given, plan)
-    if student.get("copy_from") == "pretrained":
-        student["copy_from"] = "teacher"
-    layer = {
-        "kind": "text",
-        "stages": stages_named(stages, given),
-        "corpus": {"kind": kind},
-    }
-    places = filter(None, (student.get("checkpoint"), teacher))
-    positions = [saved_size(one, POSITIONS) for one in places]
-    longest = min(filter(None, [*positions, student.get(POSITIONS), LENGTH]))
-    if longest < LENGTH and "sequence_length" not in text:
-        layer["corpus"]["sequence_length"] = longest
-        _log.info(
-            f"Sequences have at most {longest} tokens, the model's number of "
-            "positions."
-        )
-    return merged(layer, given)
+    tree = over_stages(by_name(stages), layer, given)
+    if tree["student"].get("copy_from") == "pretrained":
+        tree["student"]["copy_from"] = "teacher"
+    return tree
 
 
-def _family(place: str | None) -> str:
+def _family(given):
     """The family of a decoder, "mass", or "bert" for any encoder."""
+    student = given["student"]
+    place = given.get("teacher") or student.get("checkpoint")
+    if "model" in given:
+        return given.pop("model")
+    if kind_of_student(student) == "Mass":
+        return "mass"
     if place is None:
         return "bert"
-    found, preset = find(place), getattr(PRESETS.get(place), "config", None)
-    if isinstance(preset, MassConfig) or found.kind == "encoder_decoder":
+    found = find(place)
+    if found.kind == "encoder_decoder":
         return "mass"
     types = {found.config.get("class_name"), found.config.get("model_type")}
     for family in ALL_FAMILIES.values():
@@ -100,90 +87,69 @@ def chain_layer(given: dict) -> dict:
         if name in given:
             places = [f"steps.{step}.stages.NAME" for step in STEPS]
             raise several(name, [*places, "stages.fine_tuning"])
-    family = given.pop("model")
-    recipe = recipe_named(given).for_families[family]
-    on_general, on_task = recipe.stages
-    is_mass = family == "mass"
+    recipe = recipe_named(given)
+    is_mass = given["model"] == "mass"
+    on_general, on_task = recipe.for_families[given["model"]].stages
     kinds = ("sentences", "pairs") if is_mass else ("corpus", "corpus")
-    text = {"kind": kinds[1], **given.pop("corpus", {})}
     general = {"kind": kinds[0], **given.pop("general_text", {})}
+    text = {"kind": kinds[1], **given.pop("corpus", {})}
     if is_mass:
         _name_languages(text, general)
     if "sequence_length" in text:
         general["sequence_length"] = text["sequence_length"]
-    student = student_named(given, recipe.student)
-    cache, training = given.pop("cache", None), given.pop("training", {})
-    every_stage = given.pop("every_stage", {})
-    given = {
-        one: given[one] for one in given if one not in ("student", "recipe")
-    }
-    places = {name: given.pop(name, f"run:{name}") for name in STEPS}
     decoder = given.pop("decoder", None)
     if isinstance(decoder, str):
-        decoder = student_of(decoder)
+        decoder = {"checkpoint": decoder}
+    training = given.get("training", {})
+    every_stage = given.pop("every_stage", {})
+    places = {name: given.pop(name, f"run:{name}") for name in STEPS}
 
-    def step(corpus, stages, start, seed=0, **more):
-        made = stages_named(stages, {})
+    def step(stage, corpus, student, **more):
         return {
             "recipe": TEXT,
             "kind": "text",
             "corpus": corpus,
-            "student": start,
-            "stages": {name: made[name] | every_stage for name in made},
-            "training": {**training, "seed": seed},
+            "student": student,
+            "stage": stage.name,
+            "stages": {stage.name: to_dict(stage) | every_stage},
+            "training": {**training, "seed": 0},
             **more,
         }
 
-    taught = {"recipe": recipe.name, "seed": training.get("seed", 0)}
+    taught = {name: given[name] for name in ("recipe", "model")}
+    start = {"checkpoint": places["pretrained"]}
     steps = {
-        "pretrained": step(
-            general,
-            STAGES[kinds[0]],
-            decoder,
-            tokenizer=given.pop("tokenizer", None),
-        ),
-        "teacher": step(
-            text,
-            STAGES["pairs"] if is_mass else (without_teacher(on_task),),
-            {"checkpoint": places["pretrained"]},
-        ),
-        "general": step(
-            general,
-            (on_general,),
-            student,
-            teacher=places["pretrained"],
-            cache=None if is_mass else cache,  # spans differ in each epoch
-            **taught,
-        ),
+        "pretrained": step(STAGES[kinds[0]][0], general, decoder),
+        "teacher": step(without_teacher(on_task), text, start),
+        "general": step(on_general, general, given.pop("student"), **taught),
     }
+    steps["general"]["training"] = training
+    steps["pretrained"]["tokenizer"] = given.pop("tokenizer", None)
+    steps["general"]["teacher"] = places["pretrained"]
+    if not is_mass:  # whose spans differ in each epoch
+        steps["general"]["cache"] = given.get("cache")
     # A place replaces its step, and a step that no other reads is left out.
     needed = [name for name in STEPS if places[name] == f"run:{name}"]
     if needed == ["pretrained"]:
         needed = []
-    last = step(
-        text,
-        (on_task,),
-        {"checkpoint": places["general"]},
-        teacher=places["teacher"],
-        cache=cache,
-        steps={name: steps[name] for name in needed},
-        **taught,
-    )
-    return merged(last, given)
+    start = {"checkpoint": places["general"]}
+    last = step(on_task, text, start, teacher=places["teacher"])
+    last["steps"] = {name: steps[name] for name in needed}
+    return text_layer(merged(last, given))
 
 
 def _name_languages(pairs, sentences):
     """Gives pairs their languages, which are the first of the sentences'."""
     languages = listed(sentences.get("languages", ()))
-    if languages and "languages" not in pairs:
-        pairs["languages"] = [*dict.fromkeys(languages)][:2]
+    if languages:
+        pairs.setdefault("languages", [*dict.fromkeys(languages)][:2])
     files = map(located, listed(sentences.get("files", ())))
     known = dict(zip(files, languages, strict=False))
-    sides = (pairs.get("files", ()), pairs.get("languages", ()))
-    for file, side in zip(*map(listed, sides), strict=False):
-        language = known.get(located(file), side)
-        if language != side:
+    sources = map(located, listed(pairs.get("files", ())))
+    sides = listed(pairs.get("languages", ()))
+    for file, side in zip(sources, sides, strict=False):
+        if known.get(file, side) != side:
             raise UsageError(
-                f"languages: {file} is {language!r} among the sentences and "
+                f"languages: {file} is {known[file]!r} among the sentences and "
                 f"{side!r} in the pairs, whose languages come first."
             )

@@ -167,16 +167,6 @@ class Place:
         return (self.folder / HEAD_FILE).is_file()
 
     @property
-    def may_have_dense(self) -> bool:
-        """Whether dense layers may follow an embedder's pooling.
-
-        The width of its vectors is then not that of its encoder.
-        """
-        if any(one["type"].endswith(".Dense") for one in self.modules):
-            return True
-        return self.card.get("kind") == EMBEDDER and not self.head_class
-
-    @property
     def static_folder(self) -> pathlib.Path | None:
         """The folder of a `StaticEmbedding` of sentence-transformers."""
         for one in self.modules:

@@ -251,7 +251,7 @@ class Distillation:
     @functools.cached_property
     def metrics(self) -> dict[str, float]:
         """The student's metrics on dev, the main one first."""
-        return self._best["student"].metrics
+        return self._run.metrics
 
     @functools.cached_property
     def control_metrics(self) -> dict[str, float] | None:

@@ -114,6 +114,12 @@ class Run:
         return [event for event in found if isinstance(event, kind)]
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of a finished run's student, or of its only model."""
+        best = self._ended_arms
+        return best.get("student", next(iter(best.values()))).metrics
+
+    @property
     def is_finished(self) -> bool:
         """Whether the log has the end of the run and all its models exist."""
         return self.has_ended and not self.lost_arms

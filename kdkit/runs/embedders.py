@@ -135,10 +135,6 @@ class EmbedderKind(Kind):
         layers = self.layers(student, teacher)
         return models.dropped_layers(teacher, layers, dropout=0.0)
 
-    @property
-    def copies_teacher(self):
-        return self.config.student.copy_from == "teacher"
-
     def choose(self, student: Layers, depth: int):
         layers = super().choose(student, depth)
         # The states of the last layer are those that are pooled.

@@ -114,9 +114,7 @@ class Kind:
     @property
     def copies_teacher(self) -> bool:
         """Whether the student's layers are the teacher's."""
-        place = self.config.student.copy_from
-        is_unknown = place == "pretrained" and self.config.pretrained is None
-        return place == "teacher" or is_unknown
+        return self.config.student.copy_from == "teacher"
 
     def layers(self, student: Layers, encoder) -> tuple[int, ...]:
         """Returns the layers to copy by number, from 1."""

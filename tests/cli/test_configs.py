@@ -104,6 +104,13 @@ def test_the_config_of_a_run_is_run_again(words, folder):
     assert again.replace(training=config.training) == config
 
 
+def test_epochs_of_a_run_that_is_run_again_are_those_given(folder):
+    run = write_run(folder / "old", made("distill", "pkd", *NEW))
+    for words in (("--epochs", "2"), ("stages.fine_tuning.epochs=2",)):
+        (stage,) = made("distill", run, *words).stages
+        assert (stage.epochs, stage.least_updates) == (2, 0)
+
+
 def test_swapped_stages_are_another_run():
     config = made("distill", "tinybert", "--smoke")
     other = config.replace(stages=config.stages[::-1])
@@ -153,6 +160,10 @@ def test_all_mistakes_in_a_command_are_told_together(capsys):
         (
             ("distill", "pkd", *NEW, "--quantize", "static_int8"),
             {"stages.quantization.quantize": "static_int8"},
+        ),
+        (
+            ("distill", "pkd", *NEW, "--student", "s", "--layers", "1", "3"),
+            {"student.copy_from": "s", "student.layers": [1, 3]},
         ),
         (
             ("distill", "pkd", *NEW, "--mixed-precision", "bfloat16"),
@@ -314,6 +325,20 @@ def test_general_distillation_is_a_step(folder):
     assert config.student.checkpoint == place
     assert config.corpus is None
     assert not made("distill", "tinybert", *NEW, *words).steps
+    write_model(folder / "encoder", registered_name="x")
+    words = ("--encoder", "encoder", "--task", "cola", *words[2:])
+    words += ("--corpus", "a.txt", "--parity", "tinybert")
+    config = made("distill", "tinybert", *words, "data.max_train_rows=9")
+    assert list(config.steps) == ["teacher", "general"]
+    teacher, general = config.steps.values()
+    place = str(folder / "encoder")
+    assert (config.teacher, config.pretrained) == (("run:teacher",), place)
+    assert teacher.student.checkpoint == general.teacher == place
+    assert teacher.data == config.data
+    assert general.parity == "tinybert"
+    recipe = RECIPES["tinybert"]
+    assert general.stages == recipe.stages_on_text("tinybert")
+    assert config.student.checkpoint == general.run_dir == str(folder / "g")
 
 
 def test_augmented_examples_are_a_step(folder):
@@ -387,37 +412,6 @@ def test_languages_of_pairs_are_those_of_the_sentences():
         )
 
 
-@pytest.mark.parametrize(
-    ("words", "length"),
-    [
-        (("--model", "short"), 32),
-        (("--model", "short", "--max-length", "64"), 64),
-        (("--model", "long"), 128),
-    ],
-)
-def test_rows_of_text_fit_the_model_unless_their_length_is_given(
-    words, length, folder
-):
-    for name, positions in (("short", 32), ("long", 512)):
-        sizes = {"max_sequence_length": positions}
-        write_model(folder / name, registered_name="x", config=sizes)
-    config = made("pretrain", "--corpus", "a.txt", *words)
-    assert config.corpus.sequence_length == length
-
-
-@pytest.mark.parametrize(
-    ("width", "name"),
-    [(400, "hidden_state_cosine"), (312, "hidden_state_cosine")]
-    + [(200, "similarity_kl_divergence")],
-)
-def test_losses_fit_the_width_of_vectors(width, name, folder):
-    sizes = {"hidden_dim": width}
-    teacher = write_model(folder / "t", registered_name="x", config=sizes)
-    words = ("--texts", "a.txt", "--student", "tinybert_4_layer_en_uncased")
-    config = made("distill", "sentence_embedding", "--teacher", teacher, *words)
-    assert [one.name for one in config.objectives] == [name]
-
-
 def test_tables_are_completed_from_the_files(folder):
     (folder / "t.csv").write_text(
         "x,y\n" + "a fine film,good\na film,bad\n" * 9
@@ -429,6 +423,8 @@ def test_tables_are_completed_from_the_files(folder):
     step = ("steps.augmented.kind=augmentation", "steps.augmented.model=m")
     config = made("distill", "pkd", "--train", "t.csv", *words, *step)
     assert config.steps["augmented"].data.table == data.table
+    with pytest.raises(UsageError, match="field of table 'labls'"):
+        made("distill", "pkd", "--train", "t.csv", *words, "data.table.labls=1")
     words = ("--texts", "a.txt", "--dev", "s.csv", *words)
     (folder / "s.csv").write_text("x,z,y\n" + "a,b,0.5\nc,d,1.5\n" * 9)
     words = [*words[:5], "x", "z", *words[6:]]

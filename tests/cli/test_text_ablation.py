@@ -56,19 +56,23 @@ def test_arms_share_their_teachers_and_what_is_pretrained(
     }
     teachers = [folder / name for name in STEPS[:2]]
     assert found.keys() == {*teachers, *places}
-    pretrained, teacher = map(str, teachers)
+    pretrained = str(teachers[0])
     for name, (begun, learns) in ARMS.items():
         for seed in (0, 3):
             student = found[folder / name / f"seed_{seed}"]
+            assert ("teacher" in student["steps"]) == learns
             assert student["training"]["seed"] == seed
             start = begun and str(folder / begun / f"seed_{seed}")
-            assert student["student"].get("checkpoint") == start
+            general = student["steps"].get("general", {})
+            assert general.get("run_dir") == start
+            checkpoint = student["student"].get("checkpoint")
+            assert checkpoint == (begun and "run:general")
             ((stage_name, stage),) = student["stages"].items()
             assert stage_name == "fine_tuning"
             assert bool(stage["objectives"]) == learns
-            assert student["teacher"] == (teacher if learns else None)
+            assert student["teacher"] == ("run:teacher" if learns else None)
             alone = begun is None and not learns
-            assert student["tokenizer"] == (pretrained if alone else None)
+            assert student["tokenizer"] == ("run:pretrained" if alone else None)
     taught, untaught = (found[folder / name / "seed_3"] for name in names[:2])
     assert (taught["teacher"], untaught["teacher"]) == (pretrained, None)
     assert (taught["tokenizer"], untaught["tokenizer"]) == (None, pretrained)

@@ -227,6 +227,17 @@ def test_a_sweep_runs_every_choice_and_ranks_them_on_dev(workspace, tmp_path):
     assert {*drawn[0]} < {place.name for place in runs}
 
 
+def test_a_sweep_over_epochs_has_those_epochs(workspace, tmp_path):
+    """Also on a small table, where the recipe asks for more updates."""
+    whole = resolved(workspace.words(["distill", *PKD, "--run-dir", tmp_path]))
+    assert stage_of(whole)["least_updates"] == 1000
+    words = ("sweep", *PKD, "--over", "epochs=1,2")
+    runs, _, _ = study(workspace, tmp_path / "sweep", *words)
+    stages = [*map(stage_of, runs.values())]
+    assert [one["epochs"] for one in stages] == [1, 2]
+    assert [one["least_updates"] for one in stages] == [0, 0]
+
+
 def test_the_papers_search_fixes_what_its_first_step_found(workspace, tmp_path):
     best = "temperature=20.0,soft_label_weight=0.7,learning_rate=2e-05"
     runs, answer, _ = study(

@@ -1,0 +1,119 @@
+"""The config of each arm of an ablation, from that of the whole recipe."""
+
+import pathlib
+
+from kdkit.config.model import Checkpoint
+from kdkit.recipes import pretraining
+from kdkit.runs.build import with_enough_updates
+from kdkit.runs.directory import CONFIG, Run
+from kdkit.runs.events import Evaluation
+from kdkit.runs.places import teachers_of
+from kdkit.training.tasks import open_task, read_train_and_dev
+
+PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
+
+
+def arm_configs(arms, config, folder: pathlib.Path) -> list:
+    """Returns the configs of arms, which share the runs before them.
+
+    Args:
+        arms: list of `kdkit.recipes.ablations.AblationArm`.
+        config: `TaskConfig` or `TextConfig` of the whole recipe.
+        folder: absolute path of the ablation.
+
+    Returns:
+        A list with a config for each arm; `None` for an arm that removes a
+        part that is not there.
+    """
+    steps = {
+        name: step
+        if step.kind == "augmentation" or step.run_dir
+        else step.replace(run_dir=str(folder / f"{name}_run"))
+        for name, step in config.steps.items()
+    }
+    config = config.replace(steps=steps)
+    if config.kind == "text":
+        return [_on_text(arm, config, folder) for arm in arms]
+    train, _ = read_train_and_dev(open_task(config.data), config.data)
+    count = min(len(train), config.data.max_train_rows or len(train))
+    # Arms that join stages have the updates of all of them.
+    config = config.replace(stages=with_enough_updates(config, count))
+    return [_on_task(arm, config) for arm in arms]
+
+
+def _on_task(arm, config):
+    """An arm of a run on a task."""
+    steps = dict(config.steps)
+    changes = {"stages": arm.change(config.stages), "steps": steps}
+    if "augment" in arm.without:
+        if config.augmented is None:
+            return None
+        changes["augmented"] = None
+        steps.pop("augmented", None)
+    if "general" in arm.without:
+        changes["student"] = _general_student(config)
+        if changes["student"] is None:
+            return None
+        steps.pop("general", None)
+    on_task = [one for one in changes["stages"] if one.data == "task"]
+    if len(on_task) == len(changes["stages"]):
+        changes["corpus"] = None
+    if not any(stage.objectives for stage in on_task):
+        # Fields that only a teacher on the task uses.
+        changes |= {"cache": None, "unlabeled": None, "teacher_weights": ()}
+        changes["teacher"] = config.teacher[:1]
+    return config.replace(**changes)
+
+
+def _general_student(config):
+    """The student before general distillation, if there was one."""
+    general = config.steps.get("general")
+    place = getattr(config.student, "checkpoint", None)
+    if general is None and place and pathlib.Path(place, CONFIG).is_file():
+        general = Run(place).config
+    if general is None or general.kind != "text" or not teachers_of(general):
+        return None
+    if getattr(general.student, "copy_from", None) == "teacher":
+        return general.student.replace(copy_from=general.teacher)
+    return general.student
+
+
+def _on_text(arm, config, folder):
+    """An arm of the four runs of a recipe on text."""
+    steps = dict(config.steps)
+    student = config.student
+    general = steps.pop("general")
+    stages = arm.change((*general.stages, *config.stages))
+    stages = {stage.name: stage for stage in stages}
+    if PRETRAINING in stages:
+        stage = stages[PRETRAINING]
+        kind = "kd" if stage.objectives else "labels"
+        seed = f"seed_{config.training.seed}"
+        place = folder / f"general_{kind}" / seed
+        steps["general"] = _learning(
+            general, stage, general.student, general.teacher
+        ).replace(run_dir=str(place))
+    else:
+        student = general.student
+    stage = stages[FINE_TUNING]
+    if not stage.objectives:
+        steps.pop("teacher", None)
+    config = config.replace(steps=steps)
+    return _learning(config, stage, student, general.teacher)
+
+
+def _learning(config, stage, student, pretrained):
+    """The config with a stage, and a teacher only if the stage uses it."""
+    changes = {"stages": (stage,), "student": student}
+    if not stage.objectives:
+        changes |= {"teacher": None, "recipe": pretraining.STAGES[0].name}
+        changes["cache"] = None
+        if not isinstance(student, Checkpoint):
+            changes["tokenizer"] = pretrained
+    return config.replace(**changes)
+
+
+def num_examples(done: Run) -> int | None:
+    """Returns the number of examples that an arm's run was measured on."""
+    found = [event.examples for event in done.events(Evaluation)]
+    return next((count for count in reversed(found) if count), None)
