@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kdkit.arrays import joined
 from kdkit.data.encoding import JoinedTokens, room_for_text, tokenize
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
-from kdkit.io.arrays import joined
 
 NUM_SPECIAL = 2  # the language token before a sentence, the end after it
 

@@ -15,8 +15,8 @@ import keras_hub
 import numpy as np
 import tokenizers
 
+from kdkit.arrays import joined
 from kdkit.errors import unknown
-from kdkit.io.arrays import joined
 from kdkit.late import tf
 
 FILE = "kdkit_tokenizer.json"
