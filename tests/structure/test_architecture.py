@@ -18,6 +18,7 @@ FLOORS = (
     ("distillation", "quantization", "recipes", "steps", "tasks"),
     ("data", "losses", "models", "taps"),
     (
+        "arrays",
         "backends",
         "errors",
         "io",
