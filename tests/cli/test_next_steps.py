@@ -26,10 +26,11 @@ def test_the_commands_work(tmp_path):
         assert told.status == 0, told
         new = next_steps(told.out)
         commands += [one for one in new if one not in [*commands, *ran]]
-    assert [words[0] for words in ran] == [
+    verbs = {words[0] for words in ran}
+    assert verbs == {
         "train-teacher",
         "distill",
         "export",
         "report",
         "benchmark",
-    ]
+    }
