@@ -13,7 +13,6 @@ from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.store import read_columns, write_columns
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
-from kdkit.models.tokenizer import joined
 
 TEXTS_PER_STEP = 256  # tokenized together
 COLUMNS = {"rows": "int32"}
@@ -196,7 +195,9 @@ def _tokenised(texts, tokenizer, about, one_document=False):
     texts = iter(texts)
     has_tokens = False
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
-        token_ids, lengths = joined(tokenizer.rows(some))
+        rows = tokenizer.rows(some)
+        token_ids = np.concatenate(rows).astype("int32")
+        lengths = np.array([len(row) for row in rows], "int32")
         ends = np.cumsum(lengths)
         if one_document:
             ends = ends[lengths == 0]

@@ -14,7 +14,7 @@ from kit.exported import LABELS, LENGTH, classifier, encoded, word_pieces
 from kit.helpers import large_except, python_blocks, with_random_weights
 
 from kdkit import data, export, models, tasks
-from kdkit.data.synthetic import load_sentiment
+from kdkit.data import load_sentiment
 
 KINDS = {  # the labels are not in the order of the alphabet
     "text": (tasks.SingleLabel(LABELS), 1),

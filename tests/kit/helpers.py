@@ -18,8 +18,7 @@ import pytest
 
 import kdkit
 from kdkit import data, models
-from kdkit.data import synthetic
-from kdkit.data.synthetic import load_sentiment
+from kdkit.data import load_sentiment, synthetic
 from kdkit.io.files import with_own_digest
 from kdkit.recipes import RECIPES
 from kdkit.runs.events import read_log

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 
 from kdkit import data, export, models, tasks
-from kdkit.data.synthetic import load_sentiment
+from kdkit.data import load_sentiment
 from kdkit.models.static import is_static_embedder
 from kdkit.taps import tapped
 

@@ -8,7 +8,7 @@ from kit.helpers import decoder, large_except, to_numpy
 
 import kdkit
 from kdkit import data, models
-from kdkit.data.packing import PADDING
+from kdkit.data import PADDING
 from kdkit.losses import LogitKLDivergence, top_classes
 from kdkit.taps import Entry, tapped
 

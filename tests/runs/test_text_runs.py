@@ -14,9 +14,12 @@ from kit.run_checks import check_run
 from kit.runs import LENGTH, PLAIN, RUNS, settings, sizes, stage
 
 from kdkit import data, models, tasks
-from kdkit.data.sentences import join_sentences
-from kdkit.data.synthetic import GENERATED_LANGUAGES, load_sentiment
-from kdkit.data.texts import DETOKENIZERS
+from kdkit.data import (
+    DETOKENIZERS,
+    GENERATED_LANGUAGES,
+    join_sentences,
+    load_sentiment,
+)
 
 NAMES = [name for name, run in RUNS.items() if run.kind == "text"]
 # A run on each kind of text, without the steps around it.

@@ -15,8 +15,7 @@ from kit.run_checks import PRECISIONS, file_of
 from kit.runs import RUNS
 
 from kdkit import data, export
-from kdkit.data.packing import PADDING, open_packed
-from kdkit.data.synthetic import GENERATED_LANGUAGES
+from kdkit.data import GENERATED_LANGUAGES, PADDING, open_packed
 from kdkit.generation import TextWriter
 
 NAMES = [name for name, run in RUNS.items() if run.kind == "text"]

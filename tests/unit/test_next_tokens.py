@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.config.data import Corpus
-from kdkit.data.packing import open_packed
-from kdkit.data.texts import DETOKENIZERS
+from kdkit.data import DETOKENIZERS, open_packed
 
 LETTERS = "abcdefgh"
 END, NEWLINE = 0, 9
@@ -90,18 +88,6 @@ def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
             x["token_ids"][:, 1:] * mask, y[:, :-1] * mask
         )
         assert weights.dtype == "float32"
-
-
-def test_blank_lines_of_a_document_are_lines(tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text(" a b \n\nc\n")
-    files = {"files": (str(file),), "held_out": (str(file),)}
-    document = Corpus(**files, one_document=True)
-    assert list(document.texts(True)) == ["a b\n", "\n", "c\n", ""]
-    assert document.num_words() == 3 + 3
-    texts = Corpus(**files)
-    assert list(texts.texts(True)) == ["a b", "c"]
-    assert texts.num_words() == 3 + 2
 
 
 @pytest.mark.parametrize(

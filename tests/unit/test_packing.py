@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.data.packing import open_packed
+from kdkit.data import open_packed
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "##d"]
 TEXTS = ["a b c", "ad", "c c c c", "b"]

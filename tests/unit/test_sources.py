@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kdkit import data
+from kdkit.data import PADDING
 from kdkit.data import stream as stream_module
-from kdkit.data.packing import PADDING
 from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.data.synthetic import load_sentiment
+from kdkit.data import load_sentiment
 
 CONTRASTS = ("although", "though", "while")
 STRONG = ("truly", "very", "extremely", "deeply")
