@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.data import DETOKENIZERS, open_packed
 
 LETTERS = "abcdefgh"
 END, NEWLINE = 0, 9
@@ -31,7 +30,7 @@ def test_documents_stand_apart_and_every_row_shares_one_token(
     stream = [END, *ids("abc"), END, *ids("de"), END]
     rows = [stream[:4], stream[3:7], [*stream[6:8], -1, -1]]
     np.testing.assert_array_equal(packed.rows, rows)
-    again = open_packed(tmp_path)
+    again = data.open_packed(tmp_path)
     np.testing.assert_array_equal(again.rows, rows)
     assert again.stride == packed.stride == 3
 
@@ -101,4 +100,4 @@ def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
     ],
 )
 def test_words_become_running_text(name, line, expected):
-    assert DETOKENIZERS[name](line) == expected
+    assert data.DETOKENIZERS[name](line) == expected
