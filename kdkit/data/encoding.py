@@ -336,7 +336,8 @@ def encode_tokens(
     texts = [_as_in_text(words, tokenizer) for words in examples.words]
     pieces = tokenize((word for words in texts for word in words), tokenizer)
     unknown = np.array([tokenizer.unknown_token_id], "int32")
-    token_ids, labels, targets, num_truncated = [], [], [], 0
+    token_ids, labels, lengths, targets = [], [], [], []
+    num_truncated = 0
     for words, word_labels in zip(texts, examples.labels, strict=True):
         of_words = [
             pieces[word] if len(pieces[word]) else unknown for word in words
@@ -354,17 +355,17 @@ def encode_tokens(
         kept = (begin <= starts) & (starts < begin + room)
         given = np.where(kept, word_labels, CUT_OFF - np.array(word_labels))
         targets.append(given[np.array(word_labels) != NO_LABEL])
-        labels.append([NO_LABEL, *row_labels[window].tolist(), NO_LABEL])
-        read = row[window].tolist()
-        token_ids.append(
-            [tokenizer.start_token_id, *read, tokenizer.end_token_id]
-        )
-    flat_ids, lengths = joined(token_ids)
+        labels += [[NO_LABEL], row_labels[window], [NO_LABEL]]
+        read = row[window]
+        token_ids += [[tokenizer.start_token_id], read]
+        token_ids.append([tokenizer.end_token_id])
+        lengths.append(len(read) + NUM_SPECIAL)
+    flat_ids = np.concatenate(token_ids).astype("int32")
     return EncodedTokens(
         token_ids=flat_ids,
         segment_ids=np.zeros_like(flat_ids),
-        lengths=lengths,
-        labels=joined(labels)[0],
+        lengths=np.array(lengths, "int32"),
+        labels=np.concatenate(labels).astype("int32"),
         sequence_length=sequence_length,
         num_truncated=num_truncated,
         pad_token_id=tokenizer.pad_token_id,

@@ -196,7 +196,9 @@ def _tokenised(texts, tokenizer, about, one_document=False):
     texts = iter(texts)
     has_tokens = False
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
-        token_ids, lengths = joined(tokenizer.rows(some))
+        rows = tokenizer.rows(some)
+        token_ids = np.concatenate(rows).astype("int32")
+        lengths = np.array([len(row) for row in rows], "int32")
         ends = np.cumsum(lengths)
         if one_document:
             ends = ends[lengths == 0]

@@ -80,20 +80,24 @@ def encode_sentences(
             raise UsageError(
                 f"A sentence needs at least one token. Received: {text!r}."
             )
-    token_ids, lengths = joined(
-        [
-            [first, *pieces[text][:room], tokenizer.end_token_id]
-            for text in texts
-        ]
-    )
-    num_truncated = sum(len(pieces[text]) > room for text in texts)
+    sentences = [
+        np.concatenate([[first], pieces[text][:room], [tokenizer.end_token_id]])
+        for text in texts
+    ]
     return EncodedSentences(
-        token_ids, lengths, num_truncated, tokenizer.pad_token_id
+        np.concatenate(sentences).astype("int32"),
+        np.array([len(one) for one in sentences], "int32"),
+        sum(len(pieces[text]) > room for text in texts),
+        tokenizer.pad_token_id,
     )
 
 
 def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
-    """Joins sentences of several languages to one corpus."""
+    """Joins sentences of several languages to one corpus.
+
+    Args:
+        parts: `EncodedSentences` of one vocabulary.
+    """
     return EncodedSentences(
         np.concatenate([part.token_ids for part in parts]),
         np.concatenate([part.lengths for part in parts]),

@@ -14,7 +14,6 @@ from kit.exported import LABELS, LENGTH, classifier, encoded, word_pieces
 from kit.helpers import large_except, python_blocks, with_random_weights
 
 from kdkit import data, export, models, tasks
-from kdkit.data.synthetic import load_sentiment
 
 KINDS = {  # the labels are not in the order of the alphabet
     "text": (tasks.SingleLabel(LABELS), 1),
@@ -46,7 +45,7 @@ def bundles(written, tmp_path_factory):
             file = folder / "student-int8.tflite"
             student = with_random_weights(classifier(kind.num_classes))
             export.to_litert(student, file, "int8", sequence_length=LENGTH)
-        texts = load_sentiment("dev").texts[0][:20]
+        texts = data.load_sentiment("dev").texts[0][:20]
         bundle = export.to_bundle(
             [file],
             folder / "student-bundle",

@@ -19,7 +19,6 @@ import pytest
 import kdkit
 from kdkit import data, models
 from kdkit.data import synthetic
-from kdkit.data.synthetic import load_sentiment
 from kdkit.io.files import with_own_digest
 from kdkit.recipes import RECIPES
 from kdkit.runs.events import read_log
@@ -394,7 +393,7 @@ def sentiment_student(num_classes=2, **sizes):
 @contextlib.contextmanager
 def small_dev_set():
     """The generated sentences to measure on are `DEV_ROWS`."""
-    load_sentiment("dev")  # all are kept for later
+    data.load_sentiment("dev")  # all are kept for later
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(synthetic.NUM_EXAMPLES, "dev", DEV_ROWS)
         yield

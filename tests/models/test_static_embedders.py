@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 
 from kdkit import data, export, models, tasks
-from kdkit.data.synthetic import load_sentiment
 from kdkit.models.static import is_static_embedder
 from kdkit.taps import tapped
 
@@ -76,7 +75,7 @@ def test_it_is_an_embedder_with_one_tap(embedder):
 
 def test_token_vectors_are_weighted_and_lose_the_common_component(tokenizer):
     """The oracle: SIF by Arora et al., 2017, algorithm 1."""
-    texts, size = load_sentiment("train").texts[0][:40], 1e-2
+    texts, size = data.load_sentiment("train").texts[0][:40], 1e-2
     encoded = data.encode(data.Examples((texts,)), tokenizer, LENGTH)
     rows = [ids[1:-1] for ids, _ in encoded.contents()]
     generator = np.random.default_rng(1)

@@ -8,7 +8,6 @@ from kit.helpers import decoder, large_except, to_numpy
 
 import kdkit
 from kdkit import data, models
-from kdkit.data.packing import PADDING
 from kdkit.losses import LogitKLDivergence, top_classes
 from kdkit.taps import Entry, tapped
 
@@ -20,7 +19,7 @@ TOP_ENTRY = Entry("logits", 0, TOP, 2.0)
 def corpus():
     """Seven rows, the last of them not full."""
     rows = np.random.default_rng(0).integers(0, VOCABULARY, (7, LENGTH + 1))
-    rows[-1, 5:] = PADDING
+    rows[-1, 5:] = data.PADDING
     return data.PackedCorpus(rows.astype("int32"), 3, stride=LENGTH)
 
 

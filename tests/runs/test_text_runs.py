@@ -14,9 +14,6 @@ from kit.run_checks import check_run
 from kit.runs import LENGTH, PLAIN, RUNS, settings, sizes, stage
 
 from kdkit import data, models, tasks
-from kdkit.data.sentences import join_sentences
-from kdkit.data.synthetic import GENERATED_LANGUAGES, load_sentiment
-from kdkit.data.texts import DETOKENIZERS
 
 NAMES = [name for name, run in RUNS.items() if run.kind == "text"]
 # A run on each kind of text, without the steps around it.
@@ -30,7 +27,7 @@ PLACES = {
 UNKNOWN = {
     "masked": ("--sequence-length", LENGTH),
     "next tokens": ("--sequence-length", 32),
-    "spans": ("--languages", *GENERATED_LANGUAGES),
+    "spans": ("--languages", *data.GENERATED_LANGUAGES),
     "pairs": (),
 }
 
@@ -63,7 +60,7 @@ def held_out_texts(kind, workspace):
     if kind == "masked":
         return [(workspace.path / "corpus.txt").read_text().splitlines()[::10]]
     if kind == "next tokens":
-        return [list(load_sentiment("train").texts[0][:200:20])]
+        return [list(data.load_sentiment("train").texts[0][:200:20])]
     pairs = list(data.generated_pairs())[:100:20]
     return [list(side) for side in zip(*pairs, strict=True)]
 
@@ -79,7 +76,7 @@ def held_out_batches(kind, texts, tokenizer, folder):
         rows = data.PackedRows(packed, counts_once=True)
     else:
         batching = data.TokenBatches(2048)
-        languages = GENERATED_LANGUAGES
+        languages = data.GENERATED_LANGUAGES
         sides = [
             data.encode_sentences(side, tokenizer, 64, language)
             for side, language in zip(texts, languages, strict=True)
@@ -88,7 +85,7 @@ def held_out_batches(kind, texts, tokenizer, folder):
         rows = (
             data.PairRows(*sides)
             if kind == "pairs"
-            else data.SpanRows(join_sentences(*sides), masker)
+            else data.SpanRows(data.join_sentences(*sides), masker)
         )
     return list(data.BatchStream(rows, batching).evaluation())
 
@@ -226,7 +223,7 @@ def test_a_benchmark_is_one_document_in_windows(stride, run_on, tmp_path):
     loaded = models.load_language_model(run)
     text = "it wasn't black monday\nbut the bank didn't <unk>\n"
     assert text == "".join(
-        DETOKENIZERS["ptb"](line.strip()) + "\n" for line in lines
+        data.DETOKENIZERS["ptb"](line.strip()) + "\n" for line in lines
     )
     end = loaded.tokenizer.end_token_id
     stream = np.array([end, *loaded.tokenizer(text), end])

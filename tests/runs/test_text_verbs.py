@@ -15,8 +15,6 @@ from kit.run_checks import PRECISIONS, file_of
 from kit.runs import RUNS
 
 from kdkit import data, export
-from kdkit.data.packing import PADDING, open_packed
-from kdkit.data.synthetic import GENERATED_LANGUAGES
 from kdkit.generation import TextWriter
 
 NAMES = [name for name, run in RUNS.items() if run.kind == "text"]
@@ -80,8 +78,8 @@ def test_files_are_compared_on_held_out_text(name, workspace):
         assert event["arm"] == "student"
         assert event["sequence_length"] == CAPACITY
     if name == "next_tokens":
-        rows = open_packed(run / "corpus" / "held_out").rows
-        count = np.count_nonzero(rows[:4, :CAPACITY] != PADDING)
+        rows = data.open_packed(run / "corpus" / "held_out").rows
+        count = np.count_nonzero(rows[:4, :CAPACITY] != data.PADDING)
         assert {event["examples"] for event in events} == {count}
 
 
@@ -117,7 +115,7 @@ def test_run_preset_and_file_write_the_same(name, copies, workspace, tmp_path):
     moved = shutil.copyfile(file, tmp_path / "moved.tflite")
     more = ("--max-tokens", 5 if name == "next_tokens" else CAPACITY)
     text = generated(run, *more)
-    languages = ("--languages", *GENERATED_LANGUAGES)
+    languages = ("--languages", *data.GENERATED_LANGUAGES)
     if name == "next_tokens":
         assert text.startswith("a")
         assert len(text) > len("a\n")
@@ -133,10 +131,10 @@ def test_run_preset_and_file_write_the_same(name, copies, workspace, tmp_path):
 
 def test_a_file_of_pairs_is_measured_as_its_model(copies, tmp_path):
     run = copies["spans_and_pairs"]
-    for language, number in zip(GENERATED_LANGUAGES, (0, 1), strict=True):
+    for language, number in zip(data.GENERATED_LANGUAGES, (0, 1), strict=True):
         lines = [pair[number] for pair in list(data.generated_pairs())[:3]]
         (tmp_path / language).write_text("\n".join(lines))
-    pairs = ("--pairs", *(tmp_path / one for one in GENERATED_LANGUAGES))
+    pairs = ("--pairs", *(tmp_path / one for one in data.GENERATED_LANGUAGES))
     more = ("--num-beams", 2, "--sequence-length", CAPACITY)
     found = []
     for model in (run, file_of(run / "exports", "fp32")):

@@ -17,7 +17,7 @@ from kdkit.data import (
     generate_sentiment,
 )
 from kdkit.data.orders import bucket_boundaries, token_batches
-from kdkit.data.stream import Shares, parts_of
+from kdkit.data.stream import Shares
 
 seeds = st.integers(0, 2**31 - 1)
 some_lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(
@@ -182,11 +182,6 @@ def test_shares_of_all_processes_are_the_batch(num_rows, total, processes):
     assert np.concatenate(shares).tolist() == rows.tolist()
     sizes = [len(share) for share in shares]
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_no_part_is_empty():
-    parts = parts_of(np.arange(2), 3)
-    assert [part.tolist() for part in parts] == [[0], [0], [1]]
 
 
 def test_training_continues_within_a_batch(encoded):

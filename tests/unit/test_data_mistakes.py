@@ -1,5 +1,6 @@
 """Mistakes in data that would change a number unnoticed, by their place."""
 
+import functools
 import json
 import types
 
@@ -15,23 +16,17 @@ from kdkit.data.layouts import read_table
 from kdkit.data.retrieval import read_candidates, read_retrieval
 from kdkit.data.texts import corpus_texts, parallel_pairs, require_parallel
 from kdkit.data.unlabeled import read_unlabeled
-from kdkit.data.word_vectors import read_all_word_vectors
+from kdkit.data.word_vectors import read_all_word_vectors as vectors
 
 COLUMNS = {"text_column": "text", "label_column": "label"}
 LAYOUT = data.TableLayout("own", ("text",), "label", ("bad", "good"))
 SCORES = data.TableLayout("own", ("text",), "label")
+built_in = functools.partial(read_table, layout=LAYOUT)
+scores = functools.partial(read_table, layout=SCORES)
 
 
 def own_table(path, **settings):
     tasks.from_table(path, **COLUMNS, **settings)
-
-
-def built_in(path):
-    read_table(path, LAYOUT)
-
-
-def scores(path):
-    read_table(path, SCORES)
 
 
 def pairs_of_rows(path):
@@ -54,10 +49,6 @@ def judgements(path):
 
 def copies(path):
     list(read_copies(path, num_texts=1, num_rows=3))
-
-
-def vectors(path):
-    read_all_word_vectors(path)
 
 
 def numbered(label, count=40):

@@ -23,8 +23,8 @@ from kdkit.data import (
     encode_questions,
     encode_sentences,
     encode_tokens,
+    join_sentences,
 )
-from kdkit.data.sentences import join_sentences
 from kdkit.tasks import majority_accuracy
 
 NO_LABEL, UNKNOWN, CUT_OFF = -1, -2, -5

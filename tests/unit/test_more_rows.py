@@ -8,9 +8,8 @@ import pytest
 
 from kdkit import data
 from kdkit.augmentation import write_augmented
-from kdkit.data import Examples
+from kdkit.data import Examples, load_sentiment
 from kdkit.data.augmented import rows_with_copies, store_augmented
-from kdkit.data.synthetic import load_sentiment
 from kdkit.data.unlabeled import mix_unlabeled, without_texts_of
 
 TRAIN = Examples((["a fine film", "dull", "so fine"],), np.array([1, 0, 1]))

@@ -5,9 +5,6 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.config.data import Corpus
-from kdkit.data.packing import open_packed
-from kdkit.data.texts import DETOKENIZERS
 
 LETTERS = "abcdefgh"
 END, NEWLINE = 0, 9
@@ -33,7 +30,7 @@ def test_documents_stand_apart_and_every_row_shares_one_token(
     stream = [END, *ids("abc"), END, *ids("de"), END]
     rows = [stream[:4], stream[3:7], [*stream[6:8], -1, -1]]
     np.testing.assert_array_equal(packed.rows, rows)
-    again = open_packed(tmp_path)
+    again = data.open_packed(tmp_path)
     np.testing.assert_array_equal(again.rows, rows)
     assert again.stride == packed.stride == 3
 
@@ -92,18 +89,6 @@ def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
         assert weights.dtype == "float32"
 
 
-def test_blank_lines_of_a_document_are_lines(tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text(" a b \n\nc\n")
-    files = {"files": (str(file),), "held_out": (str(file),)}
-    document = Corpus(**files, one_document=True)
-    assert list(document.texts(True)) == ["a b\n", "\n", "c\n", ""]
-    assert document.num_words() == 3 + 3
-    texts = Corpus(**files)
-    assert list(texts.texts(True)) == ["a b", "c"]
-    assert texts.num_words() == 3 + 2
-
-
 @pytest.mark.parametrize(
     ("name", "line", "expected"),
     [
@@ -115,4 +100,4 @@ def test_blank_lines_of_a_document_are_lines(tmp_path):
     ],
 )
 def test_words_become_running_text(name, line, expected):
-    assert DETOKENIZERS[name](line) == expected
+    assert data.DETOKENIZERS[name](line) == expected

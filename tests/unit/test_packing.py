@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.data.packing import open_packed
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "##d"]
 TEXTS = ["a b c", "ad", "c c c c", "b"]
@@ -30,7 +29,7 @@ def test_rows_are_the_texts_one_after_the_other(tokenizer, tmp_path):
     ]
     np.testing.assert_array_equal(packed.rows, expected)
     assert packed.num_texts == 4
-    np.testing.assert_array_equal(open_packed(tmp_path).rows, packed.rows)
+    np.testing.assert_array_equal(data.open_packed(tmp_path).rows, packed.rows)
 
 
 def test_rows_go_on_over_any_number_of_texts(tokenizer, tmp_path):
@@ -53,18 +52,18 @@ def test_a_folder_with_other_files_is_not_replaced(tokenizer, tmp_path):
 
 def test_a_file_that_was_cut_off_is_no_packed_text(tokenizer, tmp_path):
     data.pack_stream(["a b c", "b"], tokenizer, 3, tmp_path, num_words=88)
-    assert open_packed(tmp_path).num_words == 88
+    assert data.open_packed(tmp_path).num_words == 88
     rows = tmp_path / "rows"
     rows.write_bytes(rows.read_bytes()[:-4])
-    assert open_packed(tmp_path) is None
+    assert data.open_packed(tmp_path) is None
     data.pack(TEXTS, tokenizer, 6, tmp_path)
-    assert open_packed(tmp_path).num_words is None
+    assert data.open_packed(tmp_path).num_words is None
 
 
 def test_text_that_fills_no_sequence_is_refused(tokenizer, tmp_path):
     with pytest.raises(ValueError, match="do not fill a sequence of 99"):
         data.pack(TEXTS, tokenizer, 99, tmp_path)
-    assert open_packed(tmp_path) is None
+    assert data.open_packed(tmp_path) is None
 
 
 def test_packing_that_failed_leaves_nothing_to_open(tokenizer, tmp_path):
@@ -74,4 +73,4 @@ def test_packing_that_failed_leaves_nothing_to_open(tokenizer, tmp_path):
 
     with pytest.raises(ValueError, match="the text broke off"):
         data.pack(texts(), tokenizer, 6, tmp_path)
-    assert open_packed(tmp_path) is None
+    assert data.open_packed(tmp_path) is None

@@ -18,16 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdkit import data
+from kdkit.config.data import Corpus
+from kdkit.data import word_vectors
 from kdkit.data.layouts import read_table
 from kdkit.data.retrieval import read_candidates, read_retrieval
 from kdkit.data.texts import corpus_texts, parallel_pairs
 from kdkit.data.unlabeled import read_unlabeled
-from kdkit.data.word_vectors import (
-    read_all_word_vectors,
-    read_word_vectors,
-    word_vector_width,
-    words_of_pieces,
-)
 from kdkit.tasks import TASKS, from_table
 
 RANKED = [("a dog", "A dog runs.", "A cat.", "Rain."),
@@ -126,11 +122,6 @@ def test_quotes_of_tables_with_tabs_are_text(tmp_path):
     assert task.load("test").texts == (['"no," he said', '"'],)
 
 
-def test_a_table_with_tabs_may_be_named_csv(tmp_path):
-    file = texts(tmp_path / "a.csv", "review\tlabel\nfine, thanks\t1\n")
-    assert read_unlabeled([file], ("review",), 1).texts == (["fine, thanks"],)
-
-
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
@@ -148,6 +139,18 @@ def test_lines_are_texts(content, lines, tmp_path):
     lines = content.splitlines() if lines is None else lines
     assert list(corpus_texts([file, file])) == 2 * lines
     assert read_unlabeled([file, file], (), 1).texts == (2 * lines,)
+
+
+def test_blank_lines_of_a_document_are_lines(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text(" a b \n\nc\n")
+    files = {"files": (str(file),), "held_out": (str(file),)}
+    document = Corpus(**files, one_document=True)
+    assert list(document.texts(True)) == ["a b\n", "\n", "c\n", ""]
+    assert document.num_words() == 3 + 3
+    texts = Corpus(**files)
+    assert list(texts.texts(True)) == ["a b", "c"]
+    assert texts.num_words() == 3 + 2
 
 
 def test_lines_of_two_files_are_pairs(tmp_path):
@@ -265,26 +268,27 @@ def test_vectors_are_in_the_order_of_the_words(header, tmp_path):
     """As GloVe and word2vec write them; of two the first counts."""
     path = texts(tmp_path / "vectors.txt", header + VECTORS)
     words = ["film", "", "dull", "the"]
-    vectors, found = read_word_vectors(path, words)
+    vectors, found = word_vectors.read_word_vectors(path, words)
     assert vectors.dtype == "float32"
     np.testing.assert_allclose(vectors, [[-0.5, 0.1], [0, 0], [0, 0], [1, 2]])
     assert found.tolist() == [True, False, False, True]
-    assert word_vector_width(path) == 2
-    words, vectors = read_all_word_vectors(path)
+    assert word_vectors.word_vector_width(path) == 2
+    words, vectors = word_vectors.read_all_word_vectors(path)
     assert words == ["the", "film", "rest"]
     np.testing.assert_allclose(vectors, [[1, 2], [-0.5, 0.1], [9, 9]])
-    assert read_all_word_vectors(path, most=2)[0] == ["the", "film"]
+    words, _ = word_vectors.read_all_word_vectors(path, most=2)
+    assert words == ["the", "film"]
 
 
 def test_words_with_blanks_have_vectors(tmp_path):
     path = texts(tmp_path / "vectors.txt", "2 3\n. . . 1 2 3\na 4 5 6\n")
-    vectors, _ = read_word_vectors(path, ["a", ". . ."])
+    vectors, _ = word_vectors.read_word_vectors(path, ["a", ". . ."])
     np.testing.assert_allclose(vectors, [[4, 5, 6], [1, 2, 3]])
 
 
 def test_pieces_of_words_and_special_ones_are_no_words():
     pieces = ["[PAD]", "[unused1]", "the", "##s", "[", "]"]
-    assert words_of_pieces(pieces) == ["", "", "the", "", "[", "]"]
+    assert word_vectors.words_of_pieces(pieces) == ["", "", "the", "", "[", "]"]
 
 
 some_texts = st.text(

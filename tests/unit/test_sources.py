@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kdkit import data
+from kdkit.data import PADDING
 from kdkit.data import stream as stream_module
-from kdkit.data.packing import PADDING
 from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task
@@ -80,11 +80,13 @@ def packed(count=21, width=LENGTH, stride=None):
 
 def masked(tokenizer):
     masker = data.Masker(data.Masking(share_of="batch"), tokenizer)
-    return text_source(
-        data.MaskedRows(packed(), masker),
-        data.MaskedRows(packed(5), masker),
-        "masked_accuracy",
-    )
+    rows = (data.MaskedRows(some, masker) for some in (packed(), packed(5)))
+    return text_source(*rows, "masked_accuracy")
+
+
+def plain():
+    rows = map(data.PackedRows, (packed(), packed(5)))
+    return Source(*rows, full_batches, FEW_ROWS)
 
 
 def next_tokens(stride):
@@ -162,15 +164,7 @@ SOURCES = {
         lambda: on_task(encoded(20), num_rows=30), 30, repeats=True
     ),
     "masked": Row(masked, 16, needs=("tokenizer",)),
-    "plain": Row(
-        lambda: Source(
-            data.PackedRows(packed()),
-            data.PackedRows(packed(5)),
-            full_batches,
-            FEW_ROWS,
-        ),
-        16,
-    ),
+    "plain": Row(plain, 16),
     "next tokens": Row(lambda: next_tokens(LENGTH), 16),
     "overlapping next tokens": Row(lambda: next_tokens(LENGTH - 4), 16),
     "spans": Row(spans, 24, needs=("mass_tokenizer",)),

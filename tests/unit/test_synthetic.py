@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.data.synthetic import load_sentiment
 
 CONTRASTS = ("although", "though", "while")
 STRONG = ("truly", "very", "extremely", "deeply")
@@ -17,7 +16,9 @@ POSITIVE = (
 
 @pytest.fixture(scope="module")
 def splits():
-    return {split: load_sentiment(split) for split in ("train", "dev", "test")}
+    return {
+        split: data.load_sentiment(split) for split in ("train", "dev", "test")
+    }
 
 
 def verdict(text):
