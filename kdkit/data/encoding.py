@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 
 from kdkit import models
-from kdkit.arrays import joined
 from kdkit.data.stream import CacheableDataset
 from kdkit.data.tables import Columns, Examples
 from kdkit.errors import UsageError

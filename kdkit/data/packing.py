@@ -8,7 +8,6 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit import models
-from kdkit.arrays import joined
 from kdkit.data.encoding import room_for_text
 from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.store import read_columns, write_columns

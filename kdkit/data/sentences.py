@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.arrays import joined
 from kdkit.data.encoding import JoinedTokens, room_for_text, tokenize
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
