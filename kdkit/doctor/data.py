@@ -102,7 +102,8 @@ def unknown_words(run):
             "vocabulary covers the language, script, capitals and accents of "
             "these texts, or replace the words."
         )
-        yield _counted(len(affected), some, split, found, advice, 0.01, 0.5)
+        ruinous = 0.5 if len(some) >= FEWEST else 2  # never
+        yield _counted(len(affected), some, split, found, advice, 0.01, ruinous)
 
 
 def _lacking(texts, tokenizer, unknown):
