@@ -135,10 +135,11 @@ WITHOUT_TENSORFLOW = """
 import sys
 sys.modules["tensorflow"] = sys.modules["tensorflow_text"] = None
 import kdkit
+from kdkit.data import stream
 for name in ("losses", "taps", "models", "recipes", "Distiller", "data"):
     getattr(kdkit, name)
 try:
-    kdkit.data.for_any_shape(lambda batch: batch)({})
+    stream.for_any_shape(lambda batch: batch)({})
 except ValueError as error:
     print(error)
 """
