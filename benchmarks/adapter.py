@@ -1,5 +1,7 @@
 """All that the benchmarks use besides names that kdkit keeps."""
 
+import tempfile
+
 import kdkit
 from kdkit import data
 from kdkit.export import measure_latencies  # noqa: F401
@@ -8,6 +10,8 @@ from kdkit.recipes import RECIPES
 from kdkit.teacher_cache.cache import TeacherCache
 from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.training.optimizers import make_optimizer
+
+CACHES = tempfile.TemporaryDirectory()  # files are read until the end
 
 
 def stage(recipe, number=0, family=None):
@@ -54,8 +58,9 @@ def batches(rows, order, outputs=None):
     return stream.training(), stream.steps_per_epoch
 
 
-def cached_outputs(distiller, rows, folder):
+def cached_outputs(distiller, rows):
     """The teacher's outputs from a cache that is filled here; its bytes."""
+    folder = tempfile.mkdtemp(dir=CACHES.name)
     cache = TeacherCache(folder, distiller.teacher, {})
     outputs = cache.outputs(rows, distiller.teacher_entries[0])
     size = sum(one.stat().st_size for one in cache.directory.rglob("*.npy"))

@@ -18,13 +18,11 @@ The last line is a JSON object. The exit status is 1 if a ratio is above its
 goal or the losses differ.
 """
 
-import functools
 import json
 import math
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -111,9 +109,9 @@ def cache(num_rows):
     )
     distiller, _ = adapter.distiller(stage, teacher, student)
     distiller.compile(adapter.optimizer(stage), jit_compile=False)
-    with tempfile.TemporaryDirectory() as folder:
-        fill = functools.partial(adapter.cached_outputs, distiller, rows)
-        filling, (outputs, size) = watched(lambda: fill(folder))
+    filling, (outputs, size) = watched(
+        lambda: adapter.cached_outputs(distiller, rows)
+    )
     batches, steps = adapter.batches(rows, (32, 8), outputs)
     fit = {"steps_per_epoch": steps, "verbose": 0, "shuffle": False}
     training, _ = watched(lambda: distiller.fit(batches, **fit))

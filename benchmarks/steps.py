@@ -30,7 +30,6 @@ import dataclasses
 import functools
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -246,8 +245,7 @@ def teacher_and_rows(options, sizes, count):
 
 def cached(stage, rows, order, distiller, student, loss=None, jit=True):
     """Epochs from a cache, and of the student alone on the same rows."""
-    with tempfile.TemporaryDirectory() as folder:  # its files are mapped
-        outputs, _ = adapter.cached_outputs(distiller, rows, folder)
+    outputs, _ = adapter.cached_outputs(distiller, rows)
     batches, steps = adapter.batches(rows, order)
     if loss:  # against the same vector for every text
         width = student.output_shape[-1]
