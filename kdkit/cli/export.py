@@ -74,7 +74,6 @@ from kdkit.io.files import digest, folder_beside
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs.events import Export
-from kdkit.runs.places import teachers_of
 
 VALUES = {
     "model": flag(
@@ -313,7 +312,7 @@ def _has_teacher_to_export(place, options):
         and not options.bundle
         and options.format == "litert"
         and place.run is not None
-        and teachers_of(place.config)
+        and place.config.teachers
         and not place.has_reranker
         and place.arm not in ("teacher", "control")
     )

@@ -16,7 +16,7 @@ from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
 from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, EVENTS, Run
-from kdkit.runs.places import model_place, teachers_of
+from kdkit.runs.steps import model_place
 from kdkit.tasks import Task
 from kdkit.training.source import make_forward
 
@@ -134,7 +134,7 @@ def locate(model: str, arm: str | None = None) -> Place:
     arm = arm or next((n for n in ARMS if n in available or n in lost), None)
     if arm in available:
         return Place(available[arm], run, arm, run.config)
-    if arm == "teacher" and teachers_of(run.config):
+    if arm == "teacher" and run.config.teachers:
         return teacher_of(Place(path, run, arm, run.config))
     raise UsageError(
         f"The run in {path} has no model {arm or 'yet'}. Available: "
@@ -145,7 +145,7 @@ def locate(model: str, arm: str | None = None) -> Place:
 def teacher_of(place: Place) -> Place:
     """Returns the place of a run's teacher, as one of the run's models."""
     config = place.run.config
-    source = model_place(teachers_of(config)[0], config, place.run.path)
+    source = model_place(config.teachers[0], config, place.run.path)
     found = locate(source)
     inputs.require_unchanged(
         place.run, {"teacher": inputs.model_digest(source)}

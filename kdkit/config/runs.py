@@ -75,6 +75,13 @@ class Run(Strict):
         return {"student": self.stages}
 
     @property
+    def teachers(self) -> tuple[str, ...]:
+        """The places of the teachers, the first one first."""
+        if isinstance(self.teacher, tuple):
+            return self.teacher
+        return () if self.teacher is None else (self.teacher,)
+
+    @property
     def objectives(self) -> list:
         """The objectives of all stages."""
         return [one for stage in self.stages for one in stage.objectives]

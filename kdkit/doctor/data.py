@@ -51,7 +51,8 @@ def _compared(row):
 def quoted_cells(run):
     """Texts with the quotes of a CSV writer: around them, and doubled inside.
 
-    It quotes texts with quotes, of which one is enough, or all texts.
+    A writer quotes all texts, or those that contain quotes: one of them is
+    enough.
     """
     if run.task is None or run.task.head.kind != "sequence":
         return

@@ -73,7 +73,7 @@ def dev_set_aside(run):
     table = run.task.table if run.task else None
     if table is None or not table.sets_dev_aside:
         return
-    for place in map(pathlib.Path, run.kind.places):
+    for place in map(pathlib.Path, run.config.teachers):
         folders = (place, place.parent)
         if not any((one / RUN_FILE).is_file() for one in folders):
             yield (

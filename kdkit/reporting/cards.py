@@ -39,7 +39,6 @@ from kdkit.reporting.selection import (
 )
 from kdkit.reporting.summary import is_smoke, model_title, run_title, verdict
 from kdkit.reporting.tables import code_block, plain
-from kdkit.runs.places import teachers_of
 from kdkit.runs.steps import RESULT
 
 CARD = "README.md"
@@ -181,7 +180,7 @@ def _sources(records):
     for run in (records, records.teacher_run):
         if run is None:
             continue
-        config, sources = run.config, [*teachers_of(run.config)[:1]]
+        config, sources = run.config, [*run.config.teachers[:1]]
         sources.append(getattr(config, "pretrained", None))
         if not run.is_distillation:
             sources.append(getattr(config.student, "checkpoint", None))

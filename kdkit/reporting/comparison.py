@@ -27,7 +27,6 @@ from kdkit.reporting.selection import (
 )
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.events import ARMS
-from kdkit.runs.places import teachers_of
 
 NOISE = 2.0  # standard errors
 WITHIN_NOISE = "within two standard errors"
@@ -552,7 +551,7 @@ def _cell(measure, values):
 
 def _identity(run):
     """A run without its seed, in a form that can be compared."""
-    teacher = json.dumps(teachers_of(run.config))
+    teacher = json.dumps(run.config.teachers)
     if run.teacher_run is not None:
         teacher = _identity(run.teacher_run)
     return teacher, config_text(run.config, ("seed", "teacher"))

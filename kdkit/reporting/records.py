@@ -18,8 +18,8 @@ from kdkit.runs.events import (
     RunFinished,
     read_log,
 )
-from kdkit.runs.places import model_place, teachers_of
 from kdkit.runs.predictions import Predictions, read_predictions
+from kdkit.runs.steps import model_place
 
 # Names of directories of one seed, and of steps before a command's own run.
 SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
@@ -70,7 +70,7 @@ class RunRecords:
     @property
     def trains_a_teacher(self) -> bool:
         """Whether the run trained a model without a teacher."""
-        return not teachers_of(self.config)
+        return not self.config.teachers
 
     @property
     def is_distillation(self) -> bool:
@@ -208,7 +208,7 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
 
 def _teacher(config, run_dir):
     """The place of a run's first teacher, `None` without one."""
-    teachers = teachers_of(config)
+    teachers = config.teachers
     return model_place(teachers[0], config, run_dir) if teachers else None
 
 

@@ -7,7 +7,6 @@ from kdkit.recipes import pretraining
 from kdkit.runs.build import with_enough_updates
 from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Evaluation
-from kdkit.runs.places import teachers_of
 from kdkit.training.tasks import open_task, read_train_and_dev
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
@@ -71,7 +70,7 @@ def _general_student(config):
     place = getattr(config.student, "checkpoint", None)
     if general is None and place and pathlib.Path(place, CONFIG).is_file():
         general = Run(place).config
-    if general is None or general.kind != "text" or not teachers_of(general):
+    if general is None or general.kind != "text" or not general.teachers:
         return None
     if getattr(general.student, "copy_from", None) == "teacher":
         return general.student.replace(copy_from=general.teacher)

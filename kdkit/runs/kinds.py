@@ -16,7 +16,6 @@ from kdkit.models.saving import stored_size
 from kdkit.models.sizes import choose_blocks
 from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.quantization import RANGES_FILE, active_quantization
-from kdkit.runs.places import teachers_of
 from kdkit.taps import own_names
 from kdkit.training import text
 from kdkit.training.arm import Arm
@@ -55,18 +54,13 @@ class Kind:
         self.tokenizer = None
         keras.utils.set_random_seed(config.training.seed)
         with devices.scope(), own_names():
-            self.teachers = [self.teacher(place) for place in self.places]
+            self.teachers = [self.teacher(place) for place in config.teachers]
         for other in self.teachers[1:]:
             models.require_same_ids(self.teachers[0].tokenizer, other.tokenizer)
         self.compared = [one.model for one in self.teachers]
         self.forwards = [make_forward(one.model) for one in self.teachers]
         self.tokenizer = self.first_tokenizer()
         self.model = self.make()
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The places of the teachers."""
-        return teachers_of(self.config)
 
     @property
     def arms(self) -> dict:
@@ -169,7 +163,7 @@ class Kind:
         return TeacherCaches(
             cache.replace(directory=str(self.folder / cache.directory)),
             self.compared,
-            self.places,
+            self.config.teachers,
             part,
             self.devices,
             self.entries,

@@ -17,6 +17,13 @@ def place_of_step(config, name: str, folder: pathlib.Path) -> pathlib.Path:
     return pathlib.Path(step.run_dir or folder / f"{name}_run")
 
 
+def model_place(model: str, config, folder: pathlib.Path) -> str:
+    """Returns the place of a model of a config, also of a step's result."""
+    if not model.startswith(RESULT):
+        return model
+    return str(place_of_step(config, model.removeprefix(RESULT), folder))
+
+
 def with_places(config, places: dict[str, pathlib.Path]):
     """Returns a config with places in it instead of `"run:NAME"`."""
 

@@ -149,12 +149,12 @@ def test_a_teacher_may_have_learned_from_rows_that_are_set_aside(tmp_path):
     rows = [f"text {number},{number % 2}" for number in range(40)]
     table.write_text("\n".join(["text,label", *rows]))
     teacher.mkdir()
-    kind = types.SimpleNamespace(places=(str(teacher),))
+    config = types.SimpleNamespace(teachers=(str(teacher),))
 
     def findings(**files):
         columns = {"text_column": "text", "label_column": "label"}
         task = from_table(str(table), **columns, **files)
-        return [*dev_set_aside(types.SimpleNamespace(task=task, kind=kind))]
+        return [*dev_set_aside(types.SimpleNamespace(task=task, config=config))]
 
     ((outcome, found, _),) = findings()
     assert outcome == WARNING
