@@ -12,6 +12,8 @@ EMBEDDED = ("a man runs on the grass", "the film was not bad .", "nam owt")
 PRECISIONS = ("fp32", "fp16", "int8")
 # A run and its files' options, the same wherever these files are used.
 ENCODER_FILES = ("vanilla_kd", "--logits", "--precision", *PRECISIONS)
+# Their gradient is 0: Adam follows its rounding. No output depends on them.
+BIASES_OF_KEYS = 1e-3
 # Fields of events that say when, how long, how large, or which file.
 NOT_COMPUTED = ("time", "seconds", "memory", "bytes", "digest", "findings")
 
@@ -64,7 +66,10 @@ def check_model(key, run, path):
         "weights",
         key,
         [comparing_goldens.summary(weight) for weight in model.get_weights()],
-        run.tolerance,
+        [
+            BIASES_OF_KEYS if "key/bias" in weight.path else run.tolerance
+            for weight in model.weights
+        ],
     )
     if run.kind == "embedder":
         outputs = adapter.embeddings(path, EMBEDDED)

@@ -188,7 +188,7 @@ RUNS = {
             *("--quantize", "static_int8", *stage("fine_tuning")),
             *stage("quantization", learning_rate=5e-4),
         ),
-        tolerance=5e-3,
+        tolerance=5e-2,
     ),
     # a teacher's vectors of texts and of translations, scores of candidates
     "sentence_embedding": Run(
@@ -220,7 +220,6 @@ RUNS = {
         ),
         kind="embedder",
         traced=True,
-        tolerance=5e-4,
     ),
     # next tokens: four steps
     "next_tokens": Run(

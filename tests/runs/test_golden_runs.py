@@ -16,6 +16,7 @@ from kit.runs import LENGTH, ON_TASK, PAIRS, RUNS
 
 from kdkit import export
 
+STEP = 0.15  # more than a step of static_int8, 0.1
 NAMES = [name for name, run in RUNS.items() if run.kind != "text"]
 EXPORTED = {
     **{f"encoder {precision}": ENCODER_FILES for precision in PRECISIONS},
@@ -42,7 +43,9 @@ def test_a_file_gives_the_golden_outputs(key, workspace):
     outputs = export.open_file(file_of(folder, key.split()[-1]))(fixed_batch())
     if key.startswith("embedder"):
         outputs = goldens.summary(outputs)
-    goldens.check("exports", key, outputs)
+    # An answer of a model that was trained to round is a step further or not.
+    tolerance = STEP if key.endswith("static_int8") else goldens.TOLERANCE
+    goldens.check("exports", key, outputs, tolerance)
 
 
 @pytest.mark.parametrize("name", ["vanilla_kd", "distilled_bilstm"])
