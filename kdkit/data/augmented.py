@@ -9,7 +9,6 @@ each example. Files from other programs may have no first line.
 import dataclasses
 import hashlib
 import json
-import pathlib
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from kdkit.data.selection import normalized, normalized_rows, rows_digest
 from kdkit.data.store import store_encoded
 from kdkit.data.tables import Examples, at, tab_rows, table_of_rows
 from kdkit.errors import UsageError
-from kdkit.io.files import change_in_words, digest
+from kdkit.io.files import change_in_words
 from kdkit.io.reading import numbered_lines
 
 SOURCE_ROW = "source_row"
@@ -78,15 +77,14 @@ def store_augmented(
                 continue
             if normalized(texts) in known_rows:
                 about["num_left_out"] += 1
-                continue
-            yield places[source], texts
+            else:
+                yield places[source], texts
 
     encoded, sources, about = store_encoded(
         read,
         tokenizer,
         sequence_length,
         directory,
-        f"{len(labeled)} examples and {digest(pathlib.Path(file))}",
     )
     encoded = dataclasses.replace(encoded, labels=labeled.labels[sources])
     return encoded, sources[len(labeled) :], about["num_left_out"]
@@ -129,7 +127,9 @@ def require_made_from(
 
 def read_copies(file, num_texts: int, num_rows: int):
     """Yields the source and the texts of every augmented example in a file."""
-    table = _table(file)
+    lines = numbered_lines(file)
+    rows = (line for line in lines if line[0] > 1 or line[1][:2] != NOTE)
+    table = table_of_rows(file, tab_rows(rows), "")
     columns = table.headings[-num_texts:]
     if SOURCE_ROW in columns:
         raise UsageError(
@@ -145,10 +145,3 @@ def read_copies(file, num_texts: int, num_rows: int):
                     f"the task. Received: {number}."
                 )
         yield number, tuple(texts)
-
-
-def _table(file):
-    """The table of a file, without the line that may be before it."""
-    lines = numbered_lines(file)
-    rows = (line for line in lines if line[0] > 1 or line[1][:2] != NOTE)
-    return table_of_rows(file, tab_rows(rows), "")

@@ -14,7 +14,7 @@ from kdkit.late import np
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
-CHOSEN, EMPTY, KNOWN, REPEATED = range(4)
+CHOSEN, EMPTY, KNOWN = range(3)
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
@@ -102,10 +102,9 @@ def choose(
         keys.append(hash(hashes))
         firsts.append(hashes[0])
     reasons, keys, firsts = map(np.array, (reasons, keys, firsts))
-    chosen = np.flatnonzero(reasons == CHOSEN)
-    _, places = np.unique(keys[chosen], return_index=True)
-    reasons[np.delete(chosen, places)] = REPEATED
-    chosen = np.flatnonzero(reasons == CHOSEN)
+    new = np.flatnonzero(reasons == CHOSEN)
+    _, places = np.unique(keys[new], return_index=True)
+    chosen = new[np.sort(places)]
     _, places, groups = np.unique(
         firsts[chosen], return_index=True, return_inverse=True
     )
@@ -113,12 +112,12 @@ def choose(
     is_held_out = np.zeros(len(chosen), bool)
     if every:
         is_held_out = groups % every == 0
-    found = np.bincount(reasons, minlength=4).tolist()
+    _, num_empty, num_known = np.bincount(reasons, minlength=3).tolist()
     counts = {
-        "rows": len(reasons) - found[EMPTY],
-        "empty": found[EMPTY],
-        "dropped": found[KNOWN],
-        "repeated": found[REPEATED],
+        "rows": len(reasons) - num_empty,
+        "empty": num_empty,
+        "dropped": num_known,
+        "repeated": len(new) - len(chosen),
     }
     return Choice(chosen, groups, is_held_out, counts)
 
