@@ -62,7 +62,6 @@ GLUE = {
         (3,),
         1,
         BITS,
-        has_header=False,
         num_columns=4,
         test_layout=TableLayout("CoLA", ("sentence",), "label", BITS),
     ),
@@ -160,7 +159,6 @@ _BUILT_IN = (
             1,
             tuple(map(str, range(len(GOEMOTIONS)))),
             label_separator=",",
-            has_header=False,
             num_columns=3,
         ),
     ),
@@ -171,11 +169,7 @@ _BUILT_IN = (
         "macro_f1",
         "subset_accuracy",
         layout=TableLayout(
-            "multi_label",
-            ("text",),
-            "labels",
-            reads_label_set=True,
-            label_separator=",",
+            "multi_label", ("text",), "labels", label_separator=","
         ),
     ),
     *(
