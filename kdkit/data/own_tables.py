@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from kdkit.data.selection import PUNCTUATION, normalized
 from kdkit.data.tables import Examples, label_value, labeled, open_table
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import UsageError
 from kdkit.late import np
 
 DEV_SHARE = 0.1
@@ -68,8 +68,9 @@ class LabeledTable:
 
     @property
     def files(self) -> dict[str, str]:
-        """The paths by split, without a split that is set aside."""
-        paths = {"train": self.train, "dev": self.dev, "test": self.test}
+        """The paths by split. Dev may be a share of the training table."""
+        dev = self.dev or self.train
+        paths = {"train": self.train, "dev": dev, "test": self.test}
         return {split: path for split, path in paths.items() if path}
 
     @property
@@ -77,22 +78,16 @@ class LabeledTable:
         """Whether dev is a share of the training table."""
         return self.train is not None and self.dev is None
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The names of the splits that can be read."""
-        known = {*self.files, *(("dev",) if self.sets_dev_aside else ())}
-        return tuple(one for one in ("train", "dev", "test") if one in known)
-
     def require(self, splits: Iterable[str]) -> None:
         """Requires that the files of splits exist."""
         for split in splits:
-            os.stat(self.files[self._file(split)])
+            os.stat(self.files[split])
 
     def read(self, split: str) -> Examples:
         """Returns the examples of a split, from the file or from memory.
 
         Args:
-            split: string. One of `splits`.
+            split: string. A key of `files`.
 
         Raises:
             UsageError: with file and place, for a malformed row, an empty text,
@@ -121,19 +116,14 @@ class LabeledTable:
             UsageError: as `read` does, for a column that has no labels of
                 classes, and for labels that are not the teacher's classes.
         """
-        opened = {split: self._opened(split) for split in self.files}
+        files = (one for one in self.files if getattr(self, one))
+        opened = {split: self._opened(split) for split in files}
         table = self
         if not self.regression:
             table = self._with_labels(*next(iter(opened.values())), names)
         for split, contents in opened.items():
             table._known(split, contents)
         return table
-
-    def _file(self, split):
-        """The split whose file has the examples of a split."""
-        if split not in self.splits:
-            raise unknown("split", split, self.splits)
-        return split if split in self.files else "train"
 
     def _opened(self, split):
         """The table of a file, and the places and texts of its rows."""
@@ -145,7 +135,7 @@ class LabeledTable:
 
     def _known(self, split, contents=None):
         """The examples of a split, and how they were read."""
-        file = self._file(split)
+        file = "train" if getattr(self, split) is None else split
         splits = _last_read(self, file, _state_of(self.files[file]))
         if not splits:
             table, rows = contents or self._opened(file)

@@ -39,20 +39,19 @@ class Columns:
     """
 
     def __post_init__(self):
-        counts = []
-        for columns in vars(self).values():
-            if not isinstance(columns, tuple):
-                columns = (columns,)
-            counts += [len(one) for one in columns if one is not None]
+        counts = [len(one) for one in self._columns() if one is not None]
         if len(set(counts)) != 1:
             raise UsageError(
                 "The columns of examples need the same length, and as many "
                 f"labels. Received: {counts} rows in the columns."
             )
 
+    def _columns(self):
+        for one in vars(self).values():
+            yield from one if isinstance(one, tuple) else (one,)
+
     def __len__(self):
-        first, *_ = vars(self).values()
-        return len(first[0] if isinstance(first, tuple) else first)
+        return len(next(self._columns()))
 
     def take(self, rows: Iterable[int]):
         """Returns the rows with the given numbers, in the given order."""
@@ -303,9 +302,7 @@ def _delimited(path, wanted, finds_quotes):
     lines, separator = filled_lines(path), "\t"
     is_quoted = path.suffix.lower() == ".csv"
     if is_quoted:
-        first = [*itertools.islice(lines, 1)]
-        separator = _separator(first, wanted)
-        lines = itertools.chain(first, lines)
+        separator = _separator(path, wanted)
     elif finds_quotes:
         lines = list(lines)
         is_quoted = _has_quotes(lines)
@@ -350,12 +347,12 @@ def _quoted_rows(path, lines, separator):
         raise UsageError(f"{path}, line {number}: {error}.") from error
 
 
-def _separator(first, wanted):
+def _separator(path, wanted):
     """The separator in a CSV file's header: one that gives wanted headings."""
-    header = [line for _, line in first]
+    _, header = next(numbered_lines(path), (1, ""))
 
     def fit(separator):
-        found = next(csv.reader(header, delimiter=separator), [])
+        (found,) = csv.reader([header], delimiter=separator)
         cells = {cell.strip() for cell in found}
         return len(wanted & cells), len(cells)
 
@@ -411,10 +408,7 @@ def _objects(path):
         for count, one in enumerate(objects, start=1):
             place = f"line {number}, object {count}"
             if not isinstance(one, dict):
-                raise UsageError(
-                    f"{path}, {place}: expected a JSON object. Received: "
-                    f"{one!r}."
-                )
+                raise UsageError(f"{path}, {place}: expected a JSON object.")
             yield place, one
 
 
