@@ -113,7 +113,6 @@ class EncodedExamples(JoinedTokens, SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del seed
         inputs = self.inputs(rows, padded_length)
         if self.label_weights is not None:
             inputs["label_weight"] = self.label_weights[rows]
@@ -122,7 +121,6 @@ class EncodedExamples(JoinedTokens, SequenceDataset):
         return inputs, *self._labels_of(rows, padded_length)
 
     def _labels_of(self, rows, padded_length):
-        del padded_length
         return (self.labels[rows],)
 
     @property
@@ -140,7 +138,6 @@ class EncodedExamples(JoinedTokens, SequenceDataset):
         Returns:
             List of arrays of shape `(num_labels, num_classes)`.
         """
-        del rows
         return list(outputs[:, np.newaxis])
 
 

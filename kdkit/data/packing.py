@@ -250,7 +250,6 @@ class PackedRows(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del seed
         inputs = self.inputs(rows, padded_length)
         if not self._is_for_decoder:
             return inputs
@@ -282,5 +281,4 @@ class MaskedRows(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del padded_length
         return self._mask(self._corpus.rows[rows], seed)

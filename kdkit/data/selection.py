@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from kdkit.data.tables import Examples
 from kdkit.io.files import digest_of_text
@@ -32,11 +32,6 @@ def text_hash(text: str) -> int:
     return int.from_bytes(
         hashlib.blake2b(content, digest_size=8).digest(), "big"
     )
-
-
-def text_hashes(texts: Iterable[str]) -> set[int]:
-    """Returns the hashes of texts, see `text_hash`."""
-    return set(map(text_hash, texts))
 
 
 def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
@@ -74,9 +69,9 @@ class Choice:
 
 def choose(
     rows: Iterable[tuple[str, ...]],
-    known: Set[int] = frozenset(),
+    known: Iterable[str] = (),
     every: int = 0,
-    known_first: Set[int] = frozenset(),
+    known_first: Iterable[str] = (),
 ) -> Choice:
     """Chooses rows with text, once each, none of them with a known text.
 
@@ -84,12 +79,15 @@ def choose(
 
     Args:
         rows: iterable of tuples of strings.
-        known: set of `text_hash`es. Rows with one of these texts are left out.
+        known: iterable of strings. Rows with one of these texts are left out,
+            see `text_hash`.
         every: int. One in so many groups is held out, beginning with the
             first. Defaults to `0`, none.
-        known_first: set of `text_hash`es. Rows with such a first text are left
+        known_first: iterable of strings. Rows with such a first text are left
             out. Defaults to none.
     """
+    known = set(map(text_hash, known))
+    known_first = set(map(text_hash, known_first))
     reasons, keys, firsts = (array.array(code) for code in "BqQ")
     for texts in rows:
         reason = EMPTY

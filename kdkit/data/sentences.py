@@ -153,7 +153,6 @@ class PairRows(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del padded_length, seed
         source, target = self._sources.padded(rows), self._targets.padded(rows)
         before, y = target[:, :-1], target[:, 1:]
         pad = self._targets.pad_token_id
@@ -199,5 +198,4 @@ class SpanRows(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del padded_length
         return self._mask(self._sentences.padded(rows), seed)
