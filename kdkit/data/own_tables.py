@@ -16,7 +16,6 @@ from kdkit.late import np
 
 DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
-MOST_LABELS = 1000
 NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
 TRUTHS = {"true", "false"}
 LEAST_ROWS = 20  # with fewer, each row may have its own label
@@ -93,8 +92,7 @@ class LabeledTable:
             UsageError: with file and place, for a malformed row, an empty text,
                 and a label that is empty or unknown.
         """
-        examples, _ = self._known(split)
-        return examples
+        return self._known(split)[0]
 
     def description(self, split: str) -> str:
         """Returns a split's file, or how it was set aside, and its size.
@@ -172,7 +170,6 @@ class LabeledTable:
 @functools.lru_cache(maxsize=3)  # the files of one table
 def _last_read(table, file, state):
     """The memory for the splits in a file, shared by equal tables."""
-    del table, file, state
     return {}
 
 
@@ -197,8 +194,7 @@ def _are_classes(words, num_rows):
     has_truths = not TRUTHS.isdisjoint(map(str.casefold, words))
     is_mixed = has_truths and not {0, 1}.isdisjoint(numbers)
     is_varied = num_rows >= LEAST_ROWS and len(words) > num_rows / 2
-    are_many = len(words) > MOST_LABELS
-    return not (are_scores or is_mixed or is_varied or are_many)
+    return not (are_scores or is_mixed or is_varied)
 
 
 def _may_be_classes(numbers):

@@ -50,7 +50,6 @@ FORM_PROBABILITIES = (0.35, 0.15, 0.2, 0.15, 0.15)
 NEGATION_PROBABILITY = 0.25
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-SENTIMENT_SPLITS = ("train", "dev", "test")
 NUM_QUERIES, NUM_CANDIDATES = 400, 4
 NUM_EXAMPLES = {"train": 8000, "dev": 1000, "test": 1000}
 # of 10 sentences, by the hash of their text, so that no two splits share one

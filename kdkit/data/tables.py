@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdkit.errors import UsageError, unknown
-from kdkit.io.reading import numbered_lines
+from kdkit.io.reading import numbered_lines, read_json
 from kdkit.late import np, parquet, pyarrow
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
@@ -79,7 +79,7 @@ class Examples(Columns):
             `None` without labels. Shape `(num_rows,)`.
 
     Raises:
-        UsageError: (a `ValueError`) for columns of different lengths, or three.
+        UsageError: (a `ValueError`) for columns of different lengths.
 
     >>> examples = Examples((["a fine film", "a dull film"],), np.array([1, 0]))
     >>> len(examples)
@@ -90,14 +90,6 @@ class Examples(Columns):
 
     texts: tuple[list[str], ...]
     labels: "np.ndarray | None" = None
-
-    def __post_init__(self):
-        super().__post_init__()
-        if len(self.texts) > 2:
-            raise UsageError(
-                "Examples need 1 or 2 columns of text. Received: "
-                f"{len(self.texts)}."
-            )
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -425,13 +417,12 @@ def _parquet(path):
     )
 
 
-# Files of a Hugging Face dataset that `save_to_disk` wrote.
-DATASET_INFO, DATASET_STATE = "dataset_info.json", "state.json"
-DATASET_SPLITS = "dataset_dict.json"
+SAVED = "a dataset of Hugging Face that `save_to_disk` wrote"
 
 
 def _saved_dataset(path):
-    state = _json(path / DATASET_STATE)
+    state = read_json(path / "state.json", SAVED)
+    info = read_json(path / "dataset_info.json", SAVED)
     parts = [
         pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / one["filename"])))
         for one in state["_data_files"]
@@ -441,7 +432,7 @@ def _saved_dataset(path):
         tuple(parts[0].schema.names),
         "a saved dataset",
         lambda names: _arrow_rows(itertools.chain(*parts), names),
-        _class_names(_json(path / DATASET_INFO)),
+        _class_names(info),
     )
 
 
@@ -465,11 +456,8 @@ def _class_names(info):
 
 def split_folders(path) -> dict[str, pathlib.Path]:
     """Returns the folders of a saved `DatasetDict` by the names of splits."""
-    file = pathlib.Path(path) / DATASET_SPLITS
+    file = pathlib.Path(path) / "dataset_dict.json"
     if not file.is_file():
         return {}
-    return {name: file.parent / name for name in _json(file)["splits"]}
-
-
-def _json(path):
-    return json.loads(path.read_text("utf-8"))
+    splits = read_json(file, SAVED)["splits"]
+    return {name: file.parent / name for name in splits}

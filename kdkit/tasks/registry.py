@@ -8,7 +8,7 @@ from kdkit.data.layouts import (
     TableLayout,
 )
 from kdkit.data.synthetic import (
-    SENTIMENT_SPLITS,
+    NUM_EXAMPLES,
     load_sentiment,
     load_similarity,
 )
@@ -136,7 +136,7 @@ _BUILT_IN = (
         SingleLabel(("negative", "positive")),
         "accuracy",
         generate=load_sentiment,
-        generated_splits=SENTIMENT_SPLITS,
+        generated_splits=tuple(NUM_EXAMPLES),
     ),
     _task(
         "similarity",
@@ -145,7 +145,7 @@ _BUILT_IN = (
         "pearson",
         num_texts=2,
         generate=load_similarity,
-        generated_splits=SENTIMENT_SPLITS,
+        generated_splits=tuple(NUM_EXAMPLES),
     ),
     _task(
         "goemotions",

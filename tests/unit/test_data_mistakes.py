@@ -261,7 +261,6 @@ QUESTIONS = data.Questions(["p"], ["q"], [("a", "b")])
 CALLS = {
     "rows": (lambda: data.Examples((["a", "b"], ["c"])), "as many labels"),
     "labels": (lambda: data.Examples((["a"],), np.zeros(2)), "as many labels"),
-    "three": (lambda: data.Examples((["a"],) * 3), "1 or 2 columns"),
     "label_is_text": (
         lambda: data.LabeledTable("a.csv", ("a",), "a"), "label and a text"
     ),
