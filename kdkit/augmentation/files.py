@@ -11,7 +11,7 @@ from kdkit.data import Examples
 from kdkit.data.augmented import NOTE, SOURCE_ROW
 from kdkit.data.selection import rows_digest
 from kdkit.errors import UsageError
-from kdkit.io.files import digest_of_text, staged, write_text
+from kdkit.io.files import content_digest, digest_of_text, staged, write_text
 from kdkit.io.locks import alone_with
 from kdkit.io.machine import duration
 
@@ -130,7 +130,7 @@ def _join(steps, output, columns, made_from):
         lines = step.read_bytes()
         content.update(lines)
         copies += lines.count(b"\n")
-    note = {"made_from": made_from, "content": content.hexdigest()}
+    note = {**made_from, "copies": content_digest(content)}
     with staged(output) as partial, open(partial, "wb") as file:
         file.write(f"{NOTE}{json.dumps(note)}\n".encode())
         file.write(headings)

@@ -181,7 +181,9 @@ def _held_out_pairs(text, tokenizer):
     except (OSError, UsageError) as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
-    return found.first_pairs(DECODER_ROWS)
+    pairs = itertools.islice(found.contents(), DECODER_ROWS)
+    # The end token of a target is never read.
+    return [(source, target[:-1]) for _, source, target in pairs]
 
 
 def _held_out(directory, length):

@@ -9,7 +9,6 @@ from kdkit.late_names import late_names
 _DEFINED_IN = {
     "BatchStream": "stream",
     "Buckets": "orders",
-    "CacheableDataset": "stream",
     "DETOKENIZERS": "texts",
     "EncodedExamples": "encoding",
     "EncodedSentences": "sentences",

@@ -1,7 +1,7 @@
 """Stores labelled and augmented examples, encoded, on disk.
 
 A file of augmented examples begins with a line `# {...}`, which contains what
-the examples were made from, and a checksum of the other lines. These are
+the examples were made from, and a checksum of the lines after it. These are
 tab-separated: headings with `source_row` and then the texts, and a line for
 each example. Files from other programs may have no first line.
 """
@@ -9,7 +9,6 @@ each example. Files from other programs may have no first line.
 import dataclasses
 import hashlib
 import json
-import pathlib
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from kdkit.data.selection import normalized, normalized_rows, rows_digest
 from kdkit.data.store import store_encoded
 from kdkit.data.tables import Examples, at, tab_rows, table_of_rows
 from kdkit.errors import UsageError
-from kdkit.io.files import change_in_words, digest
+from kdkit.io.files import change_in_words, content_digest
 from kdkit.io.reading import numbered_lines
 
 SOURCE_ROW = "source_row"
@@ -78,15 +77,14 @@ def store_augmented(
                 continue
             if normalized(texts) in known_rows:
                 about["num_left_out"] += 1
-                continue
-            yield places[source], texts
+            else:
+                yield places[source], texts
 
     encoded, sources, about = store_encoded(
         read,
         tokenizer,
         sequence_length,
         directory,
-        f"{len(labeled)} examples and {digest(pathlib.Path(file))}",
     )
     encoded = dataclasses.replace(encoded, labels=labeled.labels[sources])
     return encoded, sources[len(labeled) :], about["num_left_out"]
@@ -101,7 +99,7 @@ def require_made_from(
     """
     with open(file, "rb") as opened:
         first = opened.readline().decode(errors="replace")
-        content = hashlib.file_digest(opened, "sha256").hexdigest()
+        copies = content_digest(hashlib.file_digest(opened, "sha256"))
     if not first.startswith(NOTE):
         if settings:
             raise UsageError(
@@ -110,26 +108,23 @@ def require_made_from(
             )
         return
     note = json.loads(first.removeprefix(NOTE))
-    expected = {**(settings or {}), "texts": rows_digest(examples.texts)}
-    made_from = note["made_from"]
+    expected = {"texts": rows_digest(examples.texts), "copies": copies}
     changes = [
-        change_in_words(name, made_from.get(name), value)
-        for name, value in sorted(expected.items())
-        if made_from.get(name) != value
+        change_in_words(name, note.get(name), value)
+        for name, value in sorted((expected | (settings or {})).items())
+        if note.get(name) != value
     ]
     if changes:
         raise UsageError(
-            f"{file} was made with other settings: {'; '.join(changes)}."
-        )
-    if note["content"] != content:
-        raise UsageError(
-            f"{file} has changed since it was made. Make it again."
+            f"{file} does not fit: {'; '.join(changes)}. Make it again."
         )
 
 
 def read_copies(file, num_texts: int, num_rows: int):
     """Yields the source and the texts of every augmented example in a file."""
-    table = _table(file)
+    lines = numbered_lines(file)
+    rows = (line for line in lines if line[0] > 1 or line[1][:2] != NOTE)
+    table = table_of_rows(file, tab_rows(rows), "")
     columns = table.headings[-num_texts:]
     if SOURCE_ROW in columns:
         raise UsageError(
@@ -145,10 +140,3 @@ def read_copies(file, num_texts: int, num_rows: int):
                     f"the task. Received: {number}."
                 )
         yield number, tuple(texts)
-
-
-def _table(file):
-    """The table of a file, without the line that may be before it."""
-    lines = numbered_lines(file)
-    rows = (line for line in lines if line[0] > 1 or line[1][:2] != NOTE)
-    return table_of_rows(file, tab_rows(rows), "")

@@ -2,12 +2,11 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
 
 import numpy as np
 
 from kdkit import models
-from kdkit.data.stream import CacheableDataset
+from kdkit.data.stream import SequenceDataset
 from kdkit.data.tables import Columns, Examples
 from kdkit.errors import UsageError
 
@@ -48,7 +47,7 @@ class JoinedTokens:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EncodedExamples(JoinedTokens, CacheableDataset):
+class EncodedExamples(JoinedTokens, SequenceDataset):
     """Token ids of all examples, joined in one array.
 
     Args:
@@ -79,7 +78,6 @@ class EncodedExamples(JoinedTokens, CacheableDataset):
     pad_token_id: int
     sequences_per_row: int = 1
     label_weights: np.ndarray | None = None
-    has_label_per_token: ClassVar[bool] = False
 
     def contents(self):
         ends = (self.starts + self.lengths).tolist()
@@ -90,7 +88,9 @@ class EncodedExamples(JoinedTokens, CacheableDataset):
             )
 
     def inputs(self, rows, padded_length):
-        places, real = self.places(self.sequences_of(rows), padded_length)
+        count = self.sequences_per_row
+        sequences = rows[:, np.newaxis] * count + np.arange(count)
+        places, real = self.places(sequences.ravel(), padded_length)
         return {
             name: np.where(real, values[places], filler).astype("int32")
             for name, values, filler in (
@@ -113,7 +113,6 @@ class EncodedExamples(JoinedTokens, CacheableDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del seed
         inputs = self.inputs(rows, padded_length)
         if self.label_weights is not None:
             inputs["label_weight"] = self.label_weights[rows]
@@ -122,7 +121,6 @@ class EncodedExamples(JoinedTokens, CacheableDataset):
         return inputs, *self._labels_of(rows, padded_length)
 
     def _labels_of(self, rows, padded_length):
-        del padded_length
         return (self.labels[rows],)
 
     @property
@@ -140,7 +138,6 @@ class EncodedExamples(JoinedTokens, CacheableDataset):
         Returns:
             List of arrays of shape `(num_labels, num_classes)`.
         """
-        del rows
         return list(outputs[:, np.newaxis])
 
 
@@ -267,7 +264,6 @@ class EncodedTokens(EncodedExamples):
     """
 
     word_labels: list[np.ndarray] = dataclasses.field(kw_only=True)
-    has_label_per_token: ClassVar[bool] = True
 
     @property
     def targets(self) -> list[np.ndarray]:
@@ -280,15 +276,11 @@ class EncodedTokens(EncodedExamples):
 
     def answers(self, outputs, rows):
         """Returns the outputs for the words that were not truncated."""
-        of_rows = self._rows
+        of_rows = np.split(self.labels, self.starts[1:])
         return [
             output[np.flatnonzero(of_rows[row] != NO_LABEL)]
             for output, row in zip(outputs, rows, strict=True)
         ]
-
-    @property
-    def _rows(self):
-        return np.split(self.labels, np.cumsum(self.lengths)[:-1])
 
     def _labels_of(self, rows, padded_length):
         """Labels by position. Labels without a class have weight 0."""

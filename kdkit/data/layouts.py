@@ -39,11 +39,6 @@ class Files:
 
     files: Mapping[str, str] = SPLITS
 
-    def for_data(self, data_dir):
-        """Returns the layout with the classes that the data define."""
-        del data_dir
-        return self
-
     def require(self, splits: Iterable[str], data_dir) -> None:
         """Requires that the files of the splits exist."""
         for split in splits:
@@ -64,18 +59,17 @@ class TableLayout(Files):
         text_columns: tuple of 1 or 2 columns.
         label_column: heading or index of the column with the label.
         label_words: tuple of the words in the label column, in the order of the
-            class numbers, or `None` for scores and with `reads_label_set`.
+            class numbers. `None` for scores, and for words that are in
+            `labels.txt` in the folder, one per line.
         label_separator: string or `None`. For multi-label tasks, the separator
             of the words in the label column.
         files: dict from split to the file's name without `.tsv`. Splits whose
             name starts with `"test"` may lack the label column.
-        has_header: bool. Whether the first line holds the headings.
-        num_columns: int. Number of columns. Only needed without a header.
+        num_columns: int or `None`. The number of columns in files without a
+            header, `None` if the first line holds the headings.
         joins_broken_rows: bool. Whether a row with too few columns continues on
             the next line, because a text contains a line feed.
         test_layout: `TableLayout` of the test files, if it differs.
-        reads_label_set: bool. Whether the words are in `labels.txt` in the
-            folder, one per line in the order of the class numbers.
     """
 
     folder: str
@@ -84,11 +78,9 @@ class TableLayout(Files):
     label_words: tuple[str, ...] | None = None
     label_separator: str | None = None
     files: Mapping[str, str] = dataclasses.field(default_factory=SPLITS.copy)
-    has_header: bool = True
     num_columns: int | None = None
     joins_broken_rows: bool = False
     test_layout: "TableLayout | None" = None
-    reads_label_set: bool = False
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -97,8 +89,6 @@ class TableLayout(Files):
 
     def for_data(self, data_dir) -> "TableLayout":
         """Returns the layout with the label words from the data."""
-        if self.label_words is not None or not self.reads_label_set:
-            return self
         words = _words(pathlib.Path(data_dir, self.folder, LABEL_SET))
         return dataclasses.replace(self, label_words=words)
 
@@ -117,7 +107,7 @@ def read_table(path, layout: TableLayout, is_test: bool = False) -> Examples:
     if is_test:
         layout = layout.test_layout or layout
     rows = tab_rows(filled_lines(path))
-    if not layout.has_header:
+    if layout.num_columns is not None:
         headings = map(str, range(layout.num_columns))
         rows = itertools.chain([(0, [*headings])], rows)
     if layout.joins_broken_rows:
@@ -146,11 +136,9 @@ def _joined(rows):
     for number, row in rows:
         whole = row
         num_columns = num_columns or len(row)
-        while len(whole) < num_columns:
-            _, rest = next(rows, (None, None))
-            if rest is None:
-                break
-            whole = [*whole[:-1], f"{whole[-1]} {rest[0]}", *rest[1:]]
+        while len(whole) < num_columns and (following := next(rows, None)):
+            _, (first, *rest) = following
+            whole = [*whole[:-1], f"{whole[-1]} {first}", *rest]
         yield number, whole
 
 
@@ -230,7 +218,7 @@ def _sentences(path):
     """Yields the rows of each sentence: line, word and tag."""
     lines = [
         (number, _columns(line))
-        for number, line in enumerate(read_lines(path), start=1)
+        for number, line in filled_lines(path)
         if line.split()[:1] != [DOCUMENT]
     ]
     num_columns = max(2, len(next((row for _, row in lines if row), ())))
@@ -343,11 +331,11 @@ class PolyphoneLayout(Files):
         rows = _polyphones(self.paths(split, data_dir))
         if split == "test" or self._is_whole(data_dir):
             return rows
-        held_out = slice(HELD_OUT - 1, None, HELD_OUT)
-        if split == "dev":
-            return rows[held_out]
-        del rows[held_out]
-        return rows
+        return [
+            row
+            for number, row in enumerate(rows, start=1)
+            if (number % HELD_OUT == 0) == (split == "dev")
+        ]
 
 
 def _polyphones(files):

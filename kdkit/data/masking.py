@@ -1,16 +1,18 @@
 """Masking for BERT and MASS: chooses tokens and their replacements."""
 
-import dataclasses
 import math
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from kdkit import models
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import UsageError
 from kdkit.late import np, tf
+from kdkit.settings import STRICT, Share
 
-SHARES_OF = ("row", "batch")
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Masking:
     """How tokens are masked for masked-language modelling.
 
@@ -33,20 +35,18 @@ class Masking:
             `"row"`.
 
     Raises:
-        UsageError: (a `ValueError`) if a share is impossible, or if `share_of`
-            is unknown or clashes with `whole_words`.
+        ValueError: if a share is impossible, or if `share_of` is unknown or
+            clashes with `whole_words`.
     """
 
-    share: float = 0.15
-    mask_share: float = 0.8
-    random_share: float = 0.1
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    mask_share: Share = 0.8
+    random_share: Share = 0.1
     whole_words: bool = False
-    share_of: str = "row"
+    share_of: Literal["row", "batch"] = "row"
 
     def __post_init__(self):
-        _require_possible(self, self.share < 1, "0 < share < 1")
-        if self.share_of not in SHARES_OF:
-            raise unknown("share_of", self.share_of, SHARES_OF)
+        _require_one_whole(self)
         if self.share_of == "batch" and self.whole_words:
             raise UsageError(
                 "Whole words cannot have an exact share of a batch. "
@@ -60,16 +60,13 @@ class Masking:
         return max(1, round(self.share * (sequence_length - 2)))
 
 
-def _require_possible(masking, is_possible, expected):
-    """Raises if a share of a masking is out of range."""
-    shares = (masking.mask_share, masking.random_share)
-    is_possible = is_possible and masking.share > 0
-    if not is_possible or min(shares) < 0 or sum(shares) > 1:
+def _require_one_whole(masking):
+    """Requires that the shares of predicted tokens are at most all of them."""
+    total = masking.mask_share + masking.random_share
+    if total > 1:
         raise UsageError(
-            f"Impossible masking. Expected {expected} and mask_share and "
-            "random_share of at least 0 and together at most 1. Received: "
-            f"share={masking.share}, mask_share={masking.mask_share}, "
-            f"random_share={masking.random_share}."
+            "mask_share and random_share are at most 1 together. Received: "
+            f"{total}."
         )
 
 
@@ -216,7 +213,7 @@ def _put(token_ids, positions, values):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class SpanMasking:
     """How a span is hidden for masked sequence-to-sequence training.
 
@@ -232,15 +229,15 @@ class SpanMasking:
             token; the rest are unchanged. Defaults to `0.1`.
 
     Raises:
-        UsageError: (a `ValueError`) if a share is impossible.
+        ValueError: if a share is impossible.
     """
 
-    share: float = 0.5
-    mask_share: float = 0.8
-    random_share: float = 0.1
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    mask_share: Share = 0.8
+    random_share: Share = 0.1
 
     def __post_init__(self):
-        _require_possible(self, self.share <= 1, "0 < share <= 1")
+        _require_one_whole(self)
 
 
 class SpanMasker(_Replacer):

@@ -92,16 +92,14 @@ def encode_questions(
     room = room_for_text(sequence_length, num_special)
     rows = [
         (passage, [f"{question} {option}" for option in options])
-        for passage, question, options in zip(
-            examples.passages, examples.questions, examples.options, strict=True
-        )
+        for passage, question, *options in examples.rows
     ]
     pieces = tokenize(
         [*examples.passages, *(tail for _, tails in rows for tail in tails)],
         tokenizer,
     )
     start, end = [tokenizer.start_token_id], [tokenizer.end_token_id]
-    token_ids, lengths, first_lengths, truncated = [], [], [], set()
+    token_ids, segment_ids, lengths, truncated = [], [], [], set()
     separators = num_separators * end
     for row, (passage, tails) in enumerate(rows):
         for text in tails:
@@ -111,14 +109,12 @@ def encode_questions(
                 tail = tail[-room:]
                 head = head[: room - len(tail)]
             token_ids += [start, head, separators, tail, end]
-            first_lengths.append(len(head) + 1 + num_separators)
+            first_length = len(head) + 1 + num_separators
             lengths.append(len(head) + len(tail) + num_special)
-    positions = np.concatenate([np.arange(length) for length in lengths])
+            segment_ids.append(np.arange(lengths[-1]) >= first_length)
     return EncodedExamples(
         token_ids=np.concatenate(token_ids).astype("int32"),
-        segment_ids=(positions >= np.repeat(first_lengths, lengths)).astype(
-            "int32"
-        ),
+        segment_ids=np.concatenate(segment_ids).astype("int32"),
         lengths=np.array(lengths, "int32"),
         labels=examples.labels,
         sequence_length=sequence_length,

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kdkit.errors import UsageError
-
 # Replaces an epoch's number: every example once, always in the same batches.
 EVALUATION = -1
 
@@ -50,15 +48,10 @@ class Buckets:
             a batch's examples, and the length that they are padded to.
         """
         lengths = examples.row_lengths
-        boundaries = bucket_boundaries(
-            lengths, self.num_buckets, examples.sequence_length
-        )
-        if len(lengths) and lengths.max() > boundaries[-1]:
-            raise UsageError(
-                f"The last boundary, {boundaries[-1]}, is below the longest "
-                f"length, {lengths.max()}."
-            )
-        bucket_of = np.searchsorted(boundaries, lengths)
+        boundaries = (examples.sequence_length,)
+        if self.num_buckets is not None:
+            boundaries = bucket_boundaries(lengths, self.num_buckets)
+        bucket_of = np.searchsorted(boundaries[:-1], lengths)
 
         def batches(seed, epoch):
             is_training = epoch != EVALUATION
@@ -153,9 +146,7 @@ class TokenBatches:
         return batches
 
 
-def bucket_boundaries(
-    lengths: np.ndarray, num_buckets: int | None, maximum: int
-) -> tuple[int, ...]:
+def bucket_boundaries(lengths: np.ndarray, num_buckets: int) -> tuple[int, ...]:
     """Returns the padded lengths that waste the fewest tokens.
 
     At most `num_buckets` lengths are chosen, and every sequence is padded to
@@ -164,22 +155,15 @@ def bucket_boundaries(
 
     Args:
         lengths: int array of shape `(num_rows,)`.
-        num_buckets: int or `None`. The largest number of padded lengths.
-            `None` for one length, `maximum`.
-        maximum: int. The largest length. Longer sequences count as this long.
+        num_buckets: int. The largest number of padded lengths.
 
     Returns:
-        Tuple of lengths in rising order. The last is the longest sequence's
-        length, or `maximum`.
+        Tuple of lengths in rising order. The last is the longest sequence's.
 
-    >>> bucket_boundaries(np.array([2, 3, 3, 9, 10]), num_buckets=2, maximum=16)
+    >>> bucket_boundaries(np.array([2, 3, 3, 9, 10]), num_buckets=2)
     (3, 10)
-    >>> bucket_boundaries(np.array([2, 3, 10]), num_buckets=None, maximum=16)
-    (16,)
     """
-    if num_buckets is None:
-        return (maximum,)
-    sizes, counts = np.unique(np.minimum(lengths, maximum), return_counts=True)
+    sizes, counts = np.unique(lengths, return_counts=True)
     num_sizes = len(sizes)
     num_buckets = min(num_buckets, num_sizes)
     # rows_before[i]: rows of the i shortest sizes

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 
 from kdkit.data.selection import PUNCTUATION, normalized
 from kdkit.data.tables import Examples, label_value, labeled, open_table
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import UsageError
 from kdkit.late import np
 
 DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
-MOST_LABELS = 1000
 NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
 TRUTHS = {"true", "false"}
 LEAST_ROWS = 20  # with fewer, each row may have its own label
@@ -68,8 +67,9 @@ class LabeledTable:
 
     @property
     def files(self) -> dict[str, str]:
-        """The paths by split, without a split that is set aside."""
-        paths = {"train": self.train, "dev": self.dev, "test": self.test}
+        """The paths by split. Dev may be a share of the training table."""
+        dev = self.dev or self.train
+        paths = {"train": self.train, "dev": dev, "test": self.test}
         return {split: path for split, path in paths.items() if path}
 
     @property
@@ -77,29 +77,22 @@ class LabeledTable:
         """Whether dev is a share of the training table."""
         return self.train is not None and self.dev is None
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The names of the splits that can be read."""
-        known = {*self.files, *(("dev",) if self.sets_dev_aside else ())}
-        return tuple(one for one in ("train", "dev", "test") if one in known)
-
     def require(self, splits: Iterable[str]) -> None:
         """Requires that the files of splits exist."""
         for split in splits:
-            os.stat(self.files[self._file(split)])
+            os.stat(self.files[split])
 
     def read(self, split: str) -> Examples:
         """Returns the examples of a split, from the file or from memory.
 
         Args:
-            split: string. One of `splits`.
+            split: string. A key of `files`.
 
         Raises:
             UsageError: with file and place, for a malformed row, an empty text,
                 and a label that is empty or unknown.
         """
-        examples, _ = self._known(split)
-        return examples
+        return self._known(split)[0]
 
     def description(self, split: str) -> str:
         """Returns a split's file, or how it was set aside, and its size.
@@ -121,19 +114,14 @@ class LabeledTable:
             UsageError: as `read` does, for a column that has no labels of
                 classes, and for labels that are not the teacher's classes.
         """
-        opened = {split: self._opened(split) for split in self.files}
+        files = (one for one in self.files if getattr(self, one))
+        opened = {split: self._opened(split) for split in files}
         table = self
         if not self.regression:
             table = self._with_labels(*next(iter(opened.values())), names)
         for split, contents in opened.items():
             table._known(split, contents)
         return table
-
-    def _file(self, split):
-        """The split whose file has the examples of a split."""
-        if split not in self.splits:
-            raise unknown("split", split, self.splits)
-        return split if split in self.files else "train"
 
     def _opened(self, split):
         """The table of a file, and the places and texts of its rows."""
@@ -145,7 +133,7 @@ class LabeledTable:
 
     def _known(self, split, contents=None):
         """The examples of a split, and how they were read."""
-        file = self._file(split)
+        file = "train" if getattr(self, split) is None else split
         splits = _last_read(self, file, _state_of(self.files[file]))
         if not splits:
             table, rows = contents or self._opened(file)
@@ -182,7 +170,6 @@ class LabeledTable:
 @functools.lru_cache(maxsize=3)  # the files of one table
 def _last_read(table, file, state):
     """The memory for the splits in a file, shared by equal tables."""
-    del table, file, state
     return {}
 
 
@@ -207,8 +194,7 @@ def _are_classes(words, num_rows):
     has_truths = not TRUTHS.isdisjoint(map(str.casefold, words))
     is_mixed = has_truths and not {0, 1}.isdisjoint(numbers)
     is_varied = num_rows >= LEAST_ROWS and len(words) > num_rows / 2
-    are_many = len(words) > MOST_LABELS
-    return not (are_scores or is_mixed or is_varied or are_many)
+    return not (are_scores or is_mixed or is_varied)
 
 
 def _may_be_classes(numbers):

@@ -11,7 +11,7 @@ from kdkit import models
 from kdkit.data.encoding import room_for_text
 from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.store import read_columns, write_columns
-from kdkit.data.stream import CacheableDataset, SequenceDataset
+from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 
 TEXTS_PER_STEP = 256  # tokenized together
@@ -76,10 +76,10 @@ def pack(
     frame = (tokenizer.start_token_id, tokenizer.end_token_id)
     room = room_for_text(sequence_length, len(frame))
     about = {"num_texts": 0}
-    stream = _tokenised(texts, tokenizer, about)
+    windows = _windows(_tokenised(texts, tokenizer, about), room, room)
     rows = (
-        np.pad(windows, [(0, 0), (1, 1)], constant_values=[(0, 0), frame])
-        for windows in _windows(stream, room, room)
+        np.pad(some, [(0, 0), (1, 1)], constant_values=[(0, 0), frame])
+        for some in windows
     )
     return _write(directory, rows, sequence_length, about)
 
@@ -193,7 +193,6 @@ def _tokenised(texts, tokenizer, about, one_document=False):
     end = tokenizer.end_token_id
     tokenizer = models.as_tokenizer(tokenizer)
     texts = iter(texts)
-    has_tokens = False
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
         rows = tokenizer.rows(some)
         token_ids = np.concatenate(rows).astype("int32")
@@ -202,26 +201,20 @@ def _tokenised(texts, tokenizer, about, one_document=False):
         if one_document:
             ends = ends[lengths == 0]
         about["num_texts"] += len(some)
-        has_tokens = has_tokens or len(token_ids)
         yield np.insert(token_ids, ends, end)
-    if not has_tokens:
-        raise UsageError(
-            "The corpus is empty: none of its "
-            f"{about['num_texts']} texts has a token."
-        )
 
 
-class PackedRows(CacheableDataset):
+class PackedRows(SequenceDataset):
     """Packed text without masks: a decoder predicts each next token.
+
+    A token in several overlapping sequences counts only in the first one, and
+    is context in the others.
 
     Args:
         corpus: `PackedCorpus`. It stays on disk.
-        counts_once: bool. Whether a token in several overlapping sequences of a
-            decoder counts only in the first, and is context in the others.
-            Defaults to `False`.
     """
 
-    def __init__(self, corpus: PackedCorpus, counts_once: bool = False):
+    def __init__(self, corpus: PackedCorpus):
         self._corpus = corpus
         self._is_for_decoder = corpus.stride is not None
         self.sequence_length = corpus.sequence_length - self._is_for_decoder
@@ -230,8 +223,7 @@ class PackedRows(CacheableDataset):
         filled = int((corpus.rows[-1] != PADDING).sum())
         self.lengths[-1] = filled - self._is_for_decoder
         # Tokens of a sequence that are also in the one before.
-        self._num_seen = 0
-        if counts_once and self._is_for_decoder:
+        if self._is_for_decoder:
             self._num_seen = self.sequence_length - corpus.stride
 
     def contents(self):
@@ -239,19 +231,15 @@ class PackedRows(CacheableDataset):
             yield (np.ascontiguousarray(row[:length]),)
 
     def inputs(self, rows, padded_length):
-        if self._is_for_decoder:
-            chosen = self._corpus.rows[rows, :padded_length]
-            is_token = chosen != PADDING
-            return {
-                "token_ids": np.where(is_token, chosen, 0),
-                "padding_mask": is_token.astype("int32"),
-            }
-        chosen = self._corpus.rows[rows]
-        return {
-            "token_ids": chosen,
-            "segment_ids": np.zeros_like(chosen),
-            "padding_mask": np.ones_like(chosen),
+        chosen = self._corpus.rows[rows, :padded_length]
+        is_token = chosen != PADDING
+        inputs = {
+            "token_ids": np.where(is_token, chosen, 0),
+            "padding_mask": is_token.astype("int32"),
         }
+        if not self._is_for_decoder:
+            inputs["segment_ids"] = np.zeros_like(chosen)
+        return inputs
 
     def batch(self, rows, padded_length, seed):
         """Returns the inputs of an encoder, or `(x, y, sample_weight)`.
@@ -262,7 +250,6 @@ class PackedRows(CacheableDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del seed
         inputs = self.inputs(rows, padded_length)
         if not self._is_for_decoder:
             return inputs
@@ -294,5 +281,4 @@ class MaskedRows(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del padded_length
         return self._mask(self._corpus.rows[rows], seed)

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -17,12 +16,9 @@ from kdkit.data.tables import (
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 
-# Headings by their meaning; the first are those of BEIR's files.
-IDS = ("_id", "id")
-TEXT, TITLE = "text", "title"
-QUERIES = ("query-id", "query_id", "query")
-DOCUMENTS = ("corpus-id", "corpus_id", "document_id", "document")
-RELEVANCES = ("score", "relevance")
+# Headings of BEIR's files.
+TEXTS, TITLE = ("_id", "text"), "title"
+JUDGEMENTS = ("query-id", "corpus-id", "score")
 QUERY, POSITIVE, NEGATIVES = "query", "positive", "negatives"
 NEGATIVE = re.compile(r"negative(_\d+)?")
 
@@ -55,10 +51,10 @@ def read_retrieval(
     """Reads the files of a retrieval benchmark, such as those of BEIR.
 
     Args:
-        queries: path of the queries: a table with the columns `_id` (or `id`)
-            and `text`, as `kdkit.data.open_table` reads it, JSON lines
-            included; or a file of tab-separated ids and texts without a header,
-            as in MS MARCO.
+        queries: path of the queries: a table with the columns `_id` and
+            `text`, as `kdkit.data.open_table` reads it, JSON lines included; or
+            a file of tab-separated ids and texts without a header, as in MS
+            MARCO.
         documents: path of the documents, the same. A `title` is read before the
             text.
         judgements: path of a table with the columns `query-id`, `corpus-id` and
@@ -81,10 +77,8 @@ def read_retrieval(
     numbers = {one: number for number, one in enumerate(others)}
     judged, relevant = set(), collections.defaultdict(dict)
     parse = label_parser(None)
-    for place, cells in _rows(
-        judgements, (QUERIES, DOCUMENTS, RELEVANCES), (), _trec
-    ):
-        query, document, relevance = cells
+    rows = _rows(judgements, JUDGEMENTS, _trec)
+    for place, (query, document, relevance) in rows:
         with at(judgements, place):
             if query not in found or document not in others:
                 raise UsageError(f"unknown id, {query} or {document}.")
@@ -108,7 +102,7 @@ def read_retrieval(
 def _texts(path, needs_text=False) -> dict[str, str]:
     """The texts of a file by their ids."""
     found = {}
-    rows = _rows(path, (IDS, (TEXT,)), (TITLE,), _id_and_text)
+    rows = _rows(path, TEXTS, _id_and_text)
     for place, (key, text, *title) in rows:
         text = " ".join(filter(has_text, (*title, text)))
         if not key or key in found or (needs_text and not text):
@@ -130,16 +124,12 @@ def _trec(line):
     return query, document, relevance
 
 
-def _rows(path, needed, optional, split):
+def _rows(path, names, split):
     """Yields the rows of a table, or of a file of lines without a header."""
-    table = open_table(path, itertools.chain(*needed))
-    columns = [
-        next((one for one in names if one in table.headings), None)
-        for names in needed
-    ]
-    if None not in columns:
-        columns += [one for one in optional if one in table.headings]
-        yield from table.columns(columns)
+    table = open_table(path, names)
+    if {*names} <= {*table.headings}:
+        title = [one for one in table.headings if one == TITLE]
+        yield from table.columns([*names, *title])
         return
     for number, line in filled_lines(path):
         with at(path, f"line {number}"):
@@ -200,13 +190,18 @@ def read_candidates(
     """
     queries, documents = [], []
     for file in files:
-        for place, query, *found in _candidates(file):
-            texts = [query, *found[:num_candidates]]
-            count = max(2, num_candidates or len((documents or [found])[0]))
+        table = open_table(file, (QUERY, POSITIVE, "negative"))
+        columns = [one for one in table.headings if NEGATIVE.fullmatch(one)]
+        names = (QUERY, POSITIVE, *(columns or [NEGATIVES]))
+        for place, (query, positive, *found) in table.cells(names):
+            if not columns:
+                found = found[0] if isinstance(found[0], list) else []
+            texts = [query, *[positive, *found][:num_candidates]]
+            count = max(2, num_candidates or len((documents or [texts[1:]])[0]))
             if len(texts) != 1 + count or not all(map(_is_text, texts)):
                 raise UsageError(
-                    f"{file}, {place}: expected texts as query, positive and "
-                    f"{count - 1} negatives. Received: {[query, *found]}."
+                    f"{file}, {place}: expected texts as query and positive, "
+                    f"and a list of {count - 1} negatives. Received: {texts}."
                 )
             query, *texts = (BREAKS.sub(" ", text).strip() for text in texts)
             queries.append(query)
@@ -216,19 +211,3 @@ def read_candidates(
 
 def _is_text(cell):
     return isinstance(cell, str) and has_text(cell)
-
-
-def _candidates(path):
-    """Yields the place, the query and the candidates of each row."""
-    table = open_table(path, (QUERY, POSITIVE, "negative"))
-    columns = [one for one in table.headings if NEGATIVE.fullmatch(one)]
-    names = (QUERY, POSITIVE, *(columns or [NEGATIVES]))
-    for place, (query, positive, *negatives) in table.cells(names):
-        if not columns:
-            (negatives,) = negatives
-        if not isinstance(negatives, list):
-            raise UsageError(
-                f"{path}, {place}: expected a list of negatives. Received: "
-                f"{negatives!r}."
-            )
-        yield place, query, positive, *negatives

@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
 from kdkit.data.tables import Examples
 from kdkit.io.files import digest_of_text
@@ -14,7 +14,7 @@ from kdkit.late import np
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
-CHOSEN, EMPTY, KNOWN, REPEATED = range(4)
+CHOSEN, EMPTY, KNOWN = range(3)
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
@@ -32,11 +32,6 @@ def text_hash(text: str) -> int:
     return int.from_bytes(
         hashlib.blake2b(content, digest_size=8).digest(), "big"
     )
-
-
-def text_hashes(texts: Iterable[str]) -> set[int]:
-    """Returns the hashes of texts, see `text_hash`."""
-    return set(map(text_hash, texts))
 
 
 def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
@@ -74,9 +69,9 @@ class Choice:
 
 def choose(
     rows: Iterable[tuple[str, ...]],
-    known: Set[int] = frozenset(),
+    known: Iterable[str] = (),
     every: int = 0,
-    known_first: Set[int] = frozenset(),
+    known_first: Iterable[str] = (),
 ) -> Choice:
     """Chooses rows with text, once each, none of them with a known text.
 
@@ -84,12 +79,15 @@ def choose(
 
     Args:
         rows: iterable of tuples of strings.
-        known: set of `text_hash`es. Rows with one of these texts are left out.
+        known: iterable of strings. Rows with one of these texts are left out,
+            see `text_hash`.
         every: int. One in so many groups is held out, beginning with the
             first. Defaults to `0`, none.
-        known_first: set of `text_hash`es. Rows with such a first text are left
+        known_first: iterable of strings. Rows with such a first text are left
             out. Defaults to none.
     """
+    known = set(map(text_hash, known))
+    known_first = set(map(text_hash, known_first))
     reasons, keys, firsts = (array.array(code) for code in "BqQ")
     for texts in rows:
         reason = EMPTY
@@ -102,10 +100,9 @@ def choose(
         keys.append(hash(hashes))
         firsts.append(hashes[0])
     reasons, keys, firsts = map(np.array, (reasons, keys, firsts))
-    chosen = np.flatnonzero(reasons == CHOSEN)
-    _, places = np.unique(keys[chosen], return_index=True)
-    reasons[np.delete(chosen, places)] = REPEATED
-    chosen = np.flatnonzero(reasons == CHOSEN)
+    new = np.flatnonzero(reasons == CHOSEN)
+    _, places = np.unique(keys[new], return_index=True)
+    chosen = new[np.sort(places)]
     _, places, groups = np.unique(
         firsts[chosen], return_index=True, return_inverse=True
     )
@@ -113,12 +110,12 @@ def choose(
     is_held_out = np.zeros(len(chosen), bool)
     if every:
         is_held_out = groups % every == 0
-    found = np.bincount(reasons, minlength=4).tolist()
+    _, num_empty, num_known = np.bincount(reasons, minlength=3).tolist()
     counts = {
-        "rows": len(reasons) - found[EMPTY],
-        "empty": found[EMPTY],
-        "dropped": found[KNOWN],
-        "repeated": found[REPEATED],
+        "rows": len(reasons) - num_empty,
+        "empty": num_empty,
+        "dropped": num_known,
+        "repeated": len(new) - len(chosen),
     }
     return Choice(chosen, groups, is_held_out, counts)
 

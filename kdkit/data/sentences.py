@@ -7,7 +7,7 @@ import numpy as np
 
 from kdkit.data.encoding import JoinedTokens, room_for_text, tokenize
 from kdkit.data.masking import SpanMasker, traced_masker
-from kdkit.data.stream import CacheableDataset, SequenceDataset
+from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 
 NUM_SPECIAL = 2  # the language token before a sentence, the end after it
@@ -105,7 +105,7 @@ def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
     )
 
 
-class PairRows(CacheableDataset):
+class PairRows(SequenceDataset):
     """Pairs of sentences for an encoder-decoder. Positions are the decoder's.
 
     Args:
@@ -128,11 +128,7 @@ class PairRows(CacheableDataset):
         self._sources, self._targets = sources, targets
         self.lengths = targets.lengths - 1  # the end token is never read
         self.sequence_length = int(self.lengths.max())
-
-    @property
-    def num_truncated(self) -> int:
-        """The number of truncated texts, on both sides together."""
-        return self._sources.num_truncated + self._targets.num_truncated
+        self.num_truncated = sources.num_truncated + targets.num_truncated
 
     @property
     def sides(self):
@@ -140,20 +136,10 @@ class PairRows(CacheableDataset):
 
     def contents(self):
         for number in range(len(self)):
-            source, target = self._pair(number)
+            source = self._sources.row(number)
             # The length separates the source from the target.
-            yield np.array([len(source)], "int32"), source, target
-
-    def first_pairs(self, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Returns the first pairs as tuples of int arrays without padding.
-
-        The target has no end token, because that is never read.
-        """
-        pairs = map(self._pair, range(min(count, len(self))))
-        return [(source, target[:-1]) for source, target in pairs]
-
-    def _pair(self, number):
-        return self._sources.row(number), self._targets.row(number)
+            length = np.array([len(source)], "int32")
+            yield length, source, self._targets.row(number)
 
     def inputs(self, rows, padded_length):
         return self.batch(rows, padded_length, None)[0]
@@ -167,7 +153,6 @@ class PairRows(CacheableDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del padded_length, seed
         source, target = self._sources.padded(rows), self._targets.padded(rows)
         before, y = target[:, :-1], target[:, 1:]
         pad = self._targets.pad_token_id
@@ -213,5 +198,4 @@ class SpanRows(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        del padded_length
         return self._mask(self._sentences.padded(rows), seed)

@@ -74,16 +74,14 @@ def store_encoded(
     tokenizer,
     sequence_length: int,
     folder,
-    made_of: str = "",
 ) -> tuple[EncodedExamples, np.ndarray, dict]:
     """Encodes the numbered texts of `read` on disk, or opens the stored ones.
 
-    `read` may add to its argument, which is stored and returned, too. Rows that
-    were made of something other than `made_of` are not opened.
+    `read` may add to its argument, which is stored and returned, too.
     """
     found = read_columns(folder, ENCODED)
-    if found is None or found[1]["made_of"] != made_of:
-        about = {"made_of": made_of, "num_truncated": 0}
+    if found is None:
+        about = {"num_truncated": 0}
 
         def steps():
             rows = iter(read(about))

@@ -7,7 +7,7 @@ first language, which may be the text itself.
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from kdkit.data.stored_texts import store_texts
 
 
 def choose_translations(
-    lines: Iterable[tuple[str, ...]], known: Set[int] = frozenset(), every=0
+    lines: Iterable[tuple[str, ...]], known: Iterable[str] = (), every=0
 ) -> Choice:
     """Chooses the texts that have a source, each pair once, see `choose`.
 

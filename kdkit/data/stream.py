@@ -10,7 +10,6 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,6 +22,11 @@ BATCH_BYTES = 256_000_000  # of features, unless the user chose the batch size
 
 class SequenceDataset(abc.ABC):
     """Examples of one kind, with the collation of batches.
+
+    If a teacher's outputs for them can be cached, a subclass also has the
+    methods `inputs(rows, padded_length)`, which returns the inputs of a model
+    for some examples, and `contents()`, which yields the `int32` arrays that
+    identify each sequence.
 
     Attributes:
         lengths: int array of shape `(num_sequences,)`. The number of positions
@@ -61,27 +65,6 @@ class SequenceDataset(abc.ABC):
             padded_length: int. At least the longest of their `row_lengths`.
             seed: int array of shape `(2,)`. The seed for random parts of the
                 batch, such as masks. It differs from batch to batch.
-        """
-
-
-class CacheableDataset(SequenceDataset):
-    """Examples whose teacher outputs can be cached."""
-
-    def sequences_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the numbers of the sequences of some examples."""
-        per_row = self.sequences_per_row
-        return (rows[:, np.newaxis] * per_row + np.arange(per_row)).reshape(-1)
-
-    @abc.abstractmethod
-    def contents(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yields the `int32` arrays that identify a sequence."""
-
-    @abc.abstractmethod
-    def inputs(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns the inputs of a model for some examples.
-
-        Args:
-            rows, padded_length: as in `batch`.
         """
 
 

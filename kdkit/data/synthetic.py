@@ -50,7 +50,6 @@ FORM_PROBABILITIES = (0.35, 0.15, 0.2, 0.15, 0.15)
 NEGATION_PROBABILITY = 0.25
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-SENTIMENT_SPLITS = ("train", "dev", "test")
 NUM_QUERIES, NUM_CANDIDATES = 400, 4
 NUM_EXAMPLES = {"train": 8000, "dev": 1000, "test": 1000}
 # of 10 sentences, by the hash of their text, so that no two splits share one
@@ -84,9 +83,10 @@ def generate_sentiment(
     return Examples((list(labels),), np.array(list(labels.values()), "int32"))
 
 
+@functools.cache
 def load_sentiment(split: str) -> Examples:
     """Returns a split's standard sentences: 8,000, 1,000 and 1,000."""
-    return _standard(split).take(range(NUM_EXAMPLES[split]))
+    return generate_sentiment(NUM_EXAMPLES[split], seed=0, split=split)
 
 
 def load_similarity(split: str) -> Examples:
@@ -118,11 +118,6 @@ def _common_share(first, second):
     """The share of words that two sentences have in common."""
     first, second = set(first.split()), set(second.split())
     return len(first & second) / len(first | second)
-
-
-@functools.cache
-def _standard(split):
-    return generate_sentiment(NUM_EXAMPLES[split], seed=0, split=split)
 
 
 def sentiment_vocabulary() -> list[str]:

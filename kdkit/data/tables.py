@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kdkit.errors import UsageError, unknown
-from kdkit.io.reading import numbered_lines
+from kdkit.io.reading import numbered_lines, read_json
 from kdkit.late import np, parquet, pyarrow
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
@@ -39,20 +39,19 @@ class Columns:
     """
 
     def __post_init__(self):
-        counts = []
-        for columns in vars(self).values():
-            if not isinstance(columns, tuple):
-                columns = (columns,)
-            counts += [len(one) for one in columns if one is not None]
+        counts = [len(one) for one in self._columns() if one is not None]
         if len(set(counts)) != 1:
             raise UsageError(
                 "The columns of examples need the same length, and as many "
                 f"labels. Received: {counts} rows in the columns."
             )
 
+    def _columns(self):
+        for one in vars(self).values():
+            yield from one if isinstance(one, tuple) else (one,)
+
     def __len__(self):
-        first, *_ = vars(self).values()
-        return len(first[0] if isinstance(first, tuple) else first)
+        return len(next(self._columns()))
 
     def take(self, rows: Iterable[int]):
         """Returns the rows with the given numbers, in the given order."""
@@ -80,7 +79,7 @@ class Examples(Columns):
             `None` without labels. Shape `(num_rows,)`.
 
     Raises:
-        UsageError: (a `ValueError`) for columns of different lengths, or three.
+        UsageError: (a `ValueError`) for columns of different lengths.
 
     >>> examples = Examples((["a fine film", "a dull film"],), np.array([1, 0]))
     >>> len(examples)
@@ -91,14 +90,6 @@ class Examples(Columns):
 
     texts: tuple[list[str], ...]
     labels: "np.ndarray | None" = None
-
-    def __post_init__(self):
-        super().__post_init__()
-        if len(self.texts) > 2:
-            raise UsageError(
-                "Examples need 1 or 2 columns of text. Received: "
-                f"{len(self.texts)}."
-            )
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
@@ -303,9 +294,7 @@ def _delimited(path, wanted, finds_quotes):
     lines, separator = filled_lines(path), "\t"
     is_quoted = path.suffix.lower() == ".csv"
     if is_quoted:
-        first = [*itertools.islice(lines, 1)]
-        separator = _separator(first, wanted)
-        lines = itertools.chain(first, lines)
+        separator = _separator(path, wanted)
     elif finds_quotes:
         lines = list(lines)
         is_quoted = _has_quotes(lines)
@@ -350,12 +339,12 @@ def _quoted_rows(path, lines, separator):
         raise UsageError(f"{path}, line {number}: {error}.") from error
 
 
-def _separator(first, wanted):
+def _separator(path, wanted):
     """The separator in a CSV file's header: one that gives wanted headings."""
-    header = [line for _, line in first]
+    _, header = next(numbered_lines(path), (1, ""))
 
     def fit(separator):
-        found = next(csv.reader(header, delimiter=separator), [])
+        (found,) = csv.reader([header], delimiter=separator)
         cells = {cell.strip() for cell in found}
         return len(wanted & cells), len(cells)
 
@@ -411,10 +400,7 @@ def _objects(path):
         for count, one in enumerate(objects, start=1):
             place = f"line {number}, object {count}"
             if not isinstance(one, dict):
-                raise UsageError(
-                    f"{path}, {place}: expected a JSON object. Received: "
-                    f"{one!r}."
-                )
+                raise UsageError(f"{path}, {place}: expected a JSON object.")
             yield place, one
 
 
@@ -431,13 +417,12 @@ def _parquet(path):
     )
 
 
-# Files of a Hugging Face dataset that `save_to_disk` wrote.
-DATASET_INFO, DATASET_STATE = "dataset_info.json", "state.json"
-DATASET_SPLITS = "dataset_dict.json"
+SAVED = "a dataset of Hugging Face that `save_to_disk` wrote"
 
 
 def _saved_dataset(path):
-    state = _json(path / DATASET_STATE)
+    state = read_json(path / "state.json", SAVED)
+    info = read_json(path / "dataset_info.json", SAVED)
     parts = [
         pyarrow.ipc.open_stream(pyarrow.OSFile(str(path / one["filename"])))
         for one in state["_data_files"]
@@ -447,7 +432,7 @@ def _saved_dataset(path):
         tuple(parts[0].schema.names),
         "a saved dataset",
         lambda names: _arrow_rows(itertools.chain(*parts), names),
-        _class_names(_json(path / DATASET_INFO)),
+        _class_names(info),
     )
 
 
@@ -471,11 +456,8 @@ def _class_names(info):
 
 def split_folders(path) -> dict[str, pathlib.Path]:
     """Returns the folders of a saved `DatasetDict` by the names of splits."""
-    file = pathlib.Path(path) / DATASET_SPLITS
+    file = pathlib.Path(path) / "dataset_dict.json"
     if not file.is_file():
         return {}
-    return {name: file.parent / name for name in _json(file)["splits"]}
-
-
-def _json(path):
-    return json.loads(path.read_text("utf-8"))
+    splits = read_json(file, SAVED)["splits"]
+    return {name: file.parent / name for name in splits}

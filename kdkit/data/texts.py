@@ -124,7 +124,8 @@ def require_parallel(files: Sequence, columns: tuple[str, ...] = ()) -> None:
 
 
 # For both: tokens to join with the word before, or with the word after.
-_BEFORE = re.compile(r" ([.,;:?!%)\]])")
+_QUOTED = re.compile(r' ?" ?(.*?) ?" ?')
+_BEFORE = re.compile(r" ([.,;:?!%)\]\n])")
 _AFTER = re.compile(r"([(\[$£€]) ")
 _ENDINGS = re.compile(r" ('(?:s|m|d|ll|re|ve)|n't)\b", re.IGNORECASE)
 
@@ -133,36 +134,16 @@ def detokenize_wikitext(line: str) -> str:
     """Returns a line of WikiText as running text."""
     for sign in "-,.":
         line = line.replace(f" @{sign}@ ", sign)
-    return _with_its_end(line, lambda text: _join(_quotes(text)))
+    return detokenize_ptb(_QUOTED.sub(r' "\1" ', line).strip(" "))
 
 
 def detokenize_ptb(line: str) -> str:
     """Returns a line of the Penn Treebank as running text."""
-    return _with_its_end(line, _join)
+    line = _AFTER.sub(r"\1", _BEFORE.sub(r"\1", line))
+    return _ENDINGS.sub(r"\1", line)
 
 
 DETOKENIZERS: dict[str, Callable[[str], str]] = {
     "wikitext": detokenize_wikitext,
     "ptb": detokenize_ptb,
 }
-
-
-def _with_its_end(line, change):
-    """Changes a line, except its line break."""
-    text = line.removesuffix("\n")
-    return change(text) + line[len(text) :]
-
-
-def _join(line):
-    line = _AFTER.sub(r"\1", _BEFORE.sub(r"\1", line))
-    return _ENDINGS.sub(r"\1", line)
-
-
-def _quotes(line):
-    """Joins quotation marks with the text between them."""
-    parts = re.split(r'( ?" ?)', line)
-    marks = [index for index, part in enumerate(parts) if part.strip() == '"']
-    for number, index in enumerate(marks[: len(marks) // 2 * 2]):
-        opens = number % 2 == 0
-        parts[index] = ' "' if opens else '" '
-    return "".join(parts).strip()

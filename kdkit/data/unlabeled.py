@@ -42,7 +42,7 @@ def without_texts_of(
     return examples.take(
         [
             number
-            for number, row in enumerate(zip(*examples.texts, strict=True))
+            for number, row in enumerate(examples.rows)
             if normalized(row) not in known
         ]
     )

@@ -50,9 +50,8 @@ def _vectors(path, words=None):
                 continue
         # From the right, because a few of GloVe's words contain spaces.
         word, *numbers = line.rsplit(maxsplit=width) or [""]
-        if word in seen or not word:
-            continue
-        if words is not None and word not in words:
+        is_wanted = words is None or word in words
+        if not word or word in seen or not is_wanted:
             continue
         seen.add(word)
         with at(path, f"line {number}"), np.errstate(over="ignore"):

@@ -8,7 +8,7 @@ from kdkit.data.layouts import (
     TableLayout,
 )
 from kdkit.data.synthetic import (
-    SENTIMENT_SPLITS,
+    NUM_EXAMPLES,
     load_sentiment,
     load_similarity,
 )
@@ -62,7 +62,6 @@ GLUE = {
         (3,),
         1,
         BITS,
-        has_header=False,
         num_columns=4,
         test_layout=TableLayout("CoLA", ("sentence",), "label", BITS),
     ),
@@ -137,7 +136,7 @@ _BUILT_IN = (
         SingleLabel(("negative", "positive")),
         "accuracy",
         generate=load_sentiment,
-        generated_splits=SENTIMENT_SPLITS,
+        generated_splits=tuple(NUM_EXAMPLES),
     ),
     _task(
         "similarity",
@@ -146,7 +145,7 @@ _BUILT_IN = (
         "pearson",
         num_texts=2,
         generate=load_similarity,
-        generated_splits=SENTIMENT_SPLITS,
+        generated_splits=tuple(NUM_EXAMPLES),
     ),
     _task(
         "goemotions",
@@ -160,7 +159,6 @@ _BUILT_IN = (
             1,
             tuple(map(str, range(len(GOEMOTIONS)))),
             label_separator=",",
-            has_header=False,
             num_columns=3,
         ),
     ),
@@ -171,11 +169,7 @@ _BUILT_IN = (
         "macro_f1",
         "subset_accuracy",
         layout=TableLayout(
-            "multi_label",
-            ("text",),
-            "labels",
-            reads_label_set=True,
-            label_separator=",",
+            "multi_label", ("text",), "labels", label_separator=","
         ),
     ),
     *(

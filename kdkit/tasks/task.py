@@ -94,7 +94,7 @@ class Task:
     def splits(self) -> tuple[str, ...]:
         """Names of the splits."""
         if self.table is not None:
-            return self.table.splits
+            return tuple(self.table.files)
         return self.generated_splits or tuple(self.layout.files)
 
     def for_data(self, data_dir) -> "Task":

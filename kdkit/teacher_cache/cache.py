@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit.data import CacheableDataset
+from kdkit.data import SequenceDataset
 from kdkit.data.stream import for_any_shape, rows_within
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import digest_of_text
@@ -74,7 +74,7 @@ class TeacherCache:
 
     def outputs(
         self,
-        encoded: CacheableDataset,
+        encoded: SequenceDataset,
         entries: Iterable[Entry],
         additional: Iterable[Entry] = (),
     ) -> CachedOutputs:

@@ -32,7 +32,7 @@ class Plan:
     """Where the outputs for a data set are, in a folder for its content.
 
     Attributes:
-        examples: `kdkit.data.CacheableDataset`.
+        examples: `kdkit.data.SequenceDataset`.
         precision: string.
         tensors: dict of `StoredTensors` by entry.
         folder: path. Its name is a checksum of all examples, in their order.

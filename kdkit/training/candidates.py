@@ -12,7 +12,7 @@ import numpy as np
 from kdkit.config import data as config
 from kdkit.data import EncodedExamples, Examples, encode
 from kdkit.data.retrieval import Candidates
-from kdkit.data.selection import choose, text_hashes
+from kdkit.data.selection import choose
 from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, Conventions
@@ -157,7 +157,7 @@ def candidates_source(
     rows, length = settings.read(), settings.sequence_length
     _, pairs = encode_pairs(task, settings, tokenizer, conventions)
     texts, compared = read_known(task, settings)
-    dev, known_queries, every = None, set(), settings.held_out_every
+    dev, known_queries, every = None, (), settings.held_out_every
     if settings.held_out:
         dev, every = settings.read(held_out=True), 0
         if rows.num_candidates != dev.num_candidates:
@@ -166,9 +166,9 @@ def candidates_source(
                 f"those to measure on {dev.num_candidates}. Set "
                 "data.num_candidates."
             )
-        known_queries = text_hashes(dev.queries)
+        known_queries = dev.queries
         compared += ("the queries to measure on",)
-    choice = choose(rows.rows(), text_hashes(texts), every, known_queries)
+    choice = choose(rows.rows(), texts, every, known_queries)
     chosen, held_out = (choice.part(one)[0] for one in (False, True))
     counts = choice.counts
     if not (len(chosen) and (settings.held_out or len(held_out))):

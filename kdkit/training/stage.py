@@ -244,6 +244,4 @@ def calibration_batches(examples):
     for start in range(0, CALIBRATION_ROWS, CALIBRATION_BATCH):
         batch = np.sort(rows[start : start + CALIBRATION_BATCH])
         if len(batch):
-            yield examples.inputs(
-                examples.sequences_of(batch), examples.sequence_length
-            )
+            yield examples.inputs(batch, examples.sequence_length)

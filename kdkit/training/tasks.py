@@ -166,7 +166,7 @@ def dev_logits(evaluator: Evaluator, stage: Stage) -> Outputs | None:
     if (
         taps != {LOGITS.tap}
         or not evaluator.teachers
-        or evaluator.encoded.has_label_per_token
+        or evaluator.task.kind.has_label_per_token
     ):
         return None
     return lambda rows, padded_length: {

@@ -223,7 +223,7 @@ def packed_source(
     if is_causal(model):
         return next_token_source(
             train and PackedRows(train),
-            PackedRows(held_out, counts_once=True),
+            PackedRows(held_out),
             model.output_shape[-1],
             held_out.num_words,
         )

@@ -12,7 +12,7 @@ from keras import ops
 
 from kdkit.config.data import EmbedderData, TaskData, Texts
 from kdkit.data import EncodedExamples, Examples, SequenceDataset, encode
-from kdkit.data.selection import choose, take, text_hashes
+from kdkit.data.selection import choose, take
 from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.losses import InBatchContrastive
@@ -155,7 +155,7 @@ def texts_source(
     choice = functools.cache(
         lambda: choose(
             ((line,) for line in settings.lines()),
-            text_hashes(known),
+            known,
             settings.holds_out,
         )
     )

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from kdkit.config.data import Translations
-from kdkit.data.selection import Choice, text_hashes
+from kdkit.data.selection import Choice
 from kdkit.data.stored_translations import (
     StoredTranslations,
     choose_translations,
@@ -98,7 +98,7 @@ def translations_source(
         lines = settings.lines(held_out=True)
         known = itertools.chain(known, itertools.chain.from_iterable(lines))
     choice = measured_choice = choose_translations(
-        settings.lines(), text_hashes(known), settings.holds_out
+        settings.lines(), known, settings.holds_out
     )
     if settings.held_out:
         measured_choice = choose_translations(settings.lines(held_out=True))

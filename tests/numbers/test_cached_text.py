@@ -57,7 +57,7 @@ def learned(distiller, corpus, features):
         data.BatchStream(rows, data.FullBatches(size), features=features(rows))
         for rows, size in (
             (data.PackedRows(corpus), 2),
-            (data.PackedRows(corpus, counts_once=True), 3),
+            (data.PackedRows(corpus), 3),
         )
     )
     history = distiller.fit(

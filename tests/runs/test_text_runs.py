@@ -73,7 +73,7 @@ def held_out_batches(kind, texts, tokenizer, folder):
         rows = data.MaskedRows(packed, data.Masker(data.Masking(), tokenizer))
     elif kind == "next tokens":
         packed = data.pack_stream(texts[0], tokenizer, 32, folder)
-        rows = data.PackedRows(packed, counts_once=True)
+        rows = data.PackedRows(packed)
     else:
         batching = data.TokenBatches(2048)
         languages = data.GENERATED_LANGUAGES

@@ -40,7 +40,7 @@ def order_of(lengths, buckets):
 def test_an_epoch_has_every_row_once_where_it_fits(
     lengths, num_buckets, batch_size, seed, epoch
 ):
-    boundaries = bucket_boundaries(lengths, num_buckets, maximum=64)
+    boundaries = bucket_boundaries(lengths, num_buckets)
     order = order_of(lengths, Buckets(batch_size, num_buckets))
     batches, again, another_epoch = (
         order(seed, number) for number in (epoch, epoch, epoch + 1)
@@ -86,7 +86,7 @@ def padded_tokens(lengths, boundaries):
 @pytest.mark.parametrize("seed", range(5))
 def test_bucket_boundaries_waste_least_of_all_choices(num_buckets, seed):
     lengths = np.random.default_rng(seed).integers(1, 12, size=40)
-    found = bucket_boundaries(lengths, num_buckets, maximum=16)
+    found = bucket_boundaries(lengths, num_buckets)
     best = min(
         padded_tokens(lengths, (*choice, lengths.max()))
         for count in range(num_buckets)
@@ -96,11 +96,8 @@ def test_bucket_boundaries_waste_least_of_all_choices(num_buckets, seed):
     assert padded_tokens(lengths, found) == best
 
 
-@pytest.mark.parametrize(
-    ("lengths", "boundaries"), [([4, 2, 9, 4], (2, 4, 9)), ([4, 40], (4, 16))]
-)
-def test_enough_buckets_waste_nothing_below_the_maximum(lengths, boundaries):
-    assert bucket_boundaries(np.array(lengths), 8, 16) == boundaries
+def test_enough_buckets_waste_nothing():
+    assert bucket_boundaries(np.array([4, 2, 9, 4]), 8) == (2, 4, 9)
 
 
 @pytest.fixture(scope="module")

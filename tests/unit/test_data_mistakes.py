@@ -2,7 +2,6 @@
 
 import functools
 import json
-import types
 
 import keras_hub
 import numpy as np
@@ -258,12 +257,10 @@ def word_pieces():
     )
 
 
-SHORT = types.SimpleNamespace(row_lengths=np.array([3, 9]), sequence_length=8)
 QUESTIONS = data.Questions(["p"], ["q"], [("a", "b")])
 CALLS = {
     "rows": (lambda: data.Examples((["a", "b"], ["c"])), "as many labels"),
     "labels": (lambda: data.Examples((["a"],), np.zeros(2)), "as many labels"),
-    "three": (lambda: data.Examples((["a"],) * 3), "1 or 2 columns"),
     "label_is_text": (
         lambda: data.LabeledTable("a.csv", ("a",), "a"), "label and a text"
     ),
@@ -272,23 +269,16 @@ CALLS = {
             None, ("a",), "b", test="a.csv", labels=("1", "1.0")
         ).read("test"), "each label once",
     ),
-    "split": (
-        lambda: data.LabeledTable("a.csv", ("a",), "b").read("test"),
-        "Unknown split 'test'",
-    ),
     "words": (
         lambda: data.TokenExamples([("a", "b")], [np.array([1])]), "each word"
     ),
     "questions": (
         lambda: data.Questions(["p"], ["q", "q"], [("a", "b")]), "same length"
     ),
-    "boundary": (
-        lambda: data.Buckets(2).order(SHORT), "below"
-    ),
-    "share": (lambda: data.Masking(share=1.0), "Impossible masking"),
-    "span_share": (lambda: data.SpanMasking(share=1.1), "Impossible masking"),
-    "mask_share": (lambda: data.Masking(mask_share=0.95), "Impossible masking"),
-    "share_of": (lambda: data.Masking(share_of="corpus"), "Unknown share_of"),
+    "share": (lambda: data.Masking(share=1.0), "less than 1"),
+    "span_share": (lambda: data.SpanMasking(share=1.1), "equal to 1"),
+    "mask_share": (lambda: data.Masking(mask_share=0.95), "at most 1 together"),
+    "share_of": (lambda: data.Masking(share_of="corpus"), "'row' or 'batch'"),
     "whole_words": (
         lambda: data.Masking(share_of="batch", whole_words=True), "whole_words"
     ),
@@ -321,8 +311,6 @@ def test_a_sequence_without_room_for_text_is_refused(word_pieces, tmp_path):
 def test_text_without_a_token_is_refused(
     word_pieces, sentence_pieces, tmp_path
 ):
-    with pytest.raises(ValueError, match="none of its 2 texts has a token"):
-        data.pack(["", " "], word_pieces, 4, tmp_path)
     tokenizer = sentence_pieces
     with pytest.raises(ValueError, match="at least one token"):
         data.encode_sentences(["a", " "], tokenizer, 8, "de")

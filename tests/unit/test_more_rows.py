@@ -88,7 +88,7 @@ def test_copies_come_after_the_rows_with_their_labels(
             np.testing.assert_array_equal(found, getattr(whole, name))
 
 
-def test_stored_copies_are_those_of_the_file(file, store, words):
+def test_stored_copies_are_opened_again(file, store):
     first, *_ = store()
     place = file.parent / "stored" / "token_ids"
     written = place.stat().st_mtime_ns
@@ -96,9 +96,6 @@ def test_stored_copies_are_those_of_the_file(file, store, words):
     assert place.stat().st_mtime_ns == written
     assert (again.token_ids == first.token_ids).all()
     assert isinstance(again.token_ids, np.memmap)
-    file.write_text(file.read_text().replace("a so film", "so so"))
-    whole = data.encode(Examples((["so so"],)), words, 8)
-    assert (store()[0].row(4) == whole.row(0)).all()
 
 
 def test_copies_of_other_texts_are_refused(file, store):

@@ -64,7 +64,7 @@ def test_every_token_but_the_first_counts_once_with_its_context(
     for text in texts:
         stream += [*ids(text), END]
     found = []
-    rows = data.PackedRows(packed, counts_once=True)
+    rows = data.PackedRows(packed)
     for row, labels, counts, mask in batches(rows):
         for place in np.flatnonzero(counts):
             assert mask[place] == 1

@@ -91,7 +91,7 @@ def plain():
 
 def next_tokens(stride):
     corpus = packed(width=LENGTH + 1, stride=stride)
-    held_out = data.PackedRows(corpus, counts_once=True)
+    held_out = data.PackedRows(corpus)
     return next_token_source(data.PackedRows(corpus), held_out, 60)
 
 

@@ -124,7 +124,7 @@ CASES = {
     "table of tabs": (
         read_text("text\tlabel\n" + "good\t1\n" * 20 + "bad\t\n"), "is a table"
     ),
-    "list in quotes": (list_in_quotes, "expected a list"),
+    "list in quotes": (list_in_quotes, "a list of"),
     "one label": (one_label, "1 different label"),
     "shorter translations": (shorter_translations, "numbers of lines"),
     "generated text": (
