@@ -50,7 +50,9 @@ def teacher_accuracy(run):
         baseline = run.task.kind.baseline(targets, logits)
         reason = run.task.kind.collapse(targets, logits)
         is_score = isinstance(run.task.kind, Regression)
-        if is_score and baseline.is_related and baseline.correlation < 0:
+        # Of n answers, that many standard errors above 0.
+        errors = -baseline.correlation * baseline.num_answers**0.5
+        if is_score and errors > 2:
             reason = "gives higher scores for lower labels"
         few = baseline.num_answers < FEWEST_ANSWERS or run.task.generate
         found = (

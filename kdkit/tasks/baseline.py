@@ -39,15 +39,6 @@ class Baseline:
     answers_differ: bool = True
     labels_differ: bool = True
 
-    @property
-    def is_related(self) -> bool:
-        """Whether answers and labels depend on each other.
-
-        If they are independent, the correlation of n answers has a standard
-        error of about 1 / √n; a value beyond twice that is unlikely.
-        """
-        return abs(self.correlation) * self.num_answers**0.5 > 2
-
 
 def collapse(baseline: Baseline) -> str | None:
     """Returns why a model has collapsed, `None` if it has not."""
