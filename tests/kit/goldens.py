@@ -25,9 +25,8 @@ def check(name, key, value, tolerance=TOLERANCE):
         name: string. The file: goldens/NAME.json.
         key: string.
         value: nested dicts and lists of numbers, strings and `None`.
-        tolerance: float, or a list of one for each entry of a list. What
-            numbers with a fraction may differ by, relative to the golden's and
-            absolute. All else is compared exactly.
+        tolerance: float, or a list: one for each entry. What numbers with a
+            fraction may differ by, relative to the golden's and absolute.
     """
     file = FOLDER / f"{name}.json"
     value = rounded(value)
@@ -82,9 +81,7 @@ def differences(golden, value, tolerance, place=""):
         if len(golden) != len(value):
             yield f"{place}: expected {len(golden)} items, got {len(value)}"
         for index, (one, two) in enumerate(zip(golden, value, strict=False)):
-            own = tolerance
-            if isinstance(tolerance, list):
-                own = tolerance[index]
+            own = tolerance[index] if isinstance(tolerance, list) else tolerance
             yield from differences(one, two, own, f"{place}/{index}")
     elif not _same(golden, value, tolerance):
         yield f"{place}: expected {golden!r}, got {value!r}"

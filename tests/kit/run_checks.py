@@ -61,16 +61,13 @@ def computed_events(run):
 
 def check_model(key, run, path):
     """Compares a model's weights, in their order, and outputs."""
-    model = adapter.load(run.kind, path)
-    comparing_goldens.check(
-        "weights",
-        key,
-        [comparing_goldens.summary(weight) for weight in model.get_weights()],
-        [
-            BIASES_OF_KEYS if "key/bias" in weight.path else run.tolerance
-            for weight in model.weights
-        ],
-    )
+    model, weights = adapter.load(run.kind, path), []
+    tolerances = []
+    for weight in model.weights:
+        is_free = "key/bias" in weight.path
+        tolerances.append(BIASES_OF_KEYS if is_free else run.tolerance)
+        weights.append(comparing_goldens.summary(weight))
+    comparing_goldens.check("weights", key, weights, tolerances)
     if run.kind == "embedder":
         outputs = adapter.embeddings(path, EMBEDDED)
     else:
