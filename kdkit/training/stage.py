@@ -17,7 +17,7 @@ from kdkit.training.callbacks import (
     StopAtNonFinite,
 )
 from kdkit.training.checkpoints import StageCheckpoints, running_values
-from kdkit.training.loop import make_loop
+from kdkit.training.loop import Loop
 from kdkit.training.progress import Progress
 from kdkit.training.trainers import make_trainer
 
@@ -105,7 +105,7 @@ class StageRun(keras.callbacks.Callback):
             _log.info(f"{self._title}: continuing {position}.")
         if position.epoch == stage.epochs:
             return
-        self._loop = make_loop(self._trainer, distribution)
+        self._loop = Loop(self._trainer, distribution)
         self._first_step = position.epoch * self._steps_per_epoch
         self._first_step += position.step
         with StopSignals(is_on=self._saves_steps) as self._stop:
