@@ -67,8 +67,8 @@ class Source:
             need no cache, or `None`. Defaults to `None` for each stage.
         without_teacher: callable without arguments. Returns the source of
             stages without a teacher. Defaults to `None`, the same source.
-        control: callable without arguments. Returns the source of a control,
-            with as many examples in an epoch. Defaults to `None`, the same.
+        control: `Source` of a control, with as many examples in an epoch.
+            Defaults to `None`, the same.
         counts: dict. The fields of an `"unlabeled"` event. Defaults to `None`.
         augmented: dict. The fields of an `"augmented"` event. Defaults to
             `None`.
@@ -87,7 +87,7 @@ class Source:
     teacher_outputs: Callable[..., Outputs] = same_rows
     known_outputs: Callable[[Stage], Outputs | None] = no_outputs
     without_teacher: "Callable[[], Source] | None" = None
-    control: "Callable[[], Source] | None" = None
+    control: "Source | None" = None
     counts: dict | None = None
     augmented: dict | None = None
 
