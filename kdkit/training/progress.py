@@ -36,13 +36,11 @@ class StepProgress:
 class Progress(keras.callbacks.Callback):
     """Logs each epoch and, at the level `DEBUG`, the steps within it."""
 
-    def __init__(
-        self, title, num_epochs, steps_per_epoch, metric, larger_is_better=True
-    ):
+    def __init__(self, title, num_epochs, steps_per_epoch, source):
         super().__init__()
-        self._title, self._metric = title, metric
+        self._title, self._metric = title, source.metric
         self._num_epochs, self._steps_per_epoch = num_epochs, steps_per_epoch
-        self._best_of = max if larger_is_better else min
+        self._best_of = max if source.larger_is_better else min
         self._seconds = collections.deque(maxlen=STEPS_KEPT)
         self._seconds_on_dev, self._on_dev = [], []
 

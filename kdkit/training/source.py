@@ -8,6 +8,7 @@ tests/unit/test_sources.py.
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ from kdkit.late import keras
 from kdkit.recipes.stages import Stage
 from kdkit.taps import select_inputs
 
+_log = logging.getLogger(__name__)
 BATCH_SIZE = 64
 NUM_BUCKETS = 3  # few lengths, because each may need a compilation
 
@@ -146,6 +148,22 @@ def bucket_orders(num_buckets: int | None, rows_of_epoch=None) -> dict:
 def measured(split: str, rows, metrics: dict) -> dict:
     """Returns the fields of an `"evaluation"` event."""
     return {"split": split, "examples": len(rows), "metrics": metrics}
+
+
+def log_texts(what: str, train, held_out, counts: dict) -> None:
+    """Logs the numbers of texts, and of those that were left out."""
+    _log.info(
+        f"{what}: {len(train)} to train on, {len(held_out)} to measure on; "
+        f"{train.num_truncated} texts truncated to {train.sequence_length} "
+        f"tokens; left out: {counts['empty']} without text, "
+        f"{counts['repeated']} repeated."
+    )
+    if counts["dropped"]:
+        others = " or ".join(counts["compared_with"])
+        _log.warning(
+            f"{counts['dropped']} {what} are left out because {others} "
+            "contain one of their texts."
+        )
 
 
 def make_forward(model):

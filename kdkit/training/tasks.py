@@ -1,5 +1,6 @@
 """The examples of a task as a source: labelled, augmented and unlabelled."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -281,17 +282,9 @@ def read_kept_unlabeled(
 
 def kept_apart(task: Task, settings: TaskData) -> list[str]:
     """Returns the splits for evaluation whose files exist."""
-    return [
-        split
-        for split in task.splits
-        if split != "train" and _is_there(task, split, settings.data_dir)
-    ]
-
-
-def _is_there(task, split, data_dir):
-    """Whether the files of a split exist."""
-    try:
-        task.check_data([split], data_dir)
-    except (OSError, UsageError):
-        return False
-    return True
+    found = []
+    for split in task.splits:
+        with contextlib.suppress(OSError, UsageError):
+            task.check_data([split], settings.data_dir)
+            found.append(split)
+    return [split for split in found if split != "train"]

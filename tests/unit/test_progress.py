@@ -2,6 +2,7 @@
 
 import logging
 import time
+import types
 
 import pytest
 
@@ -13,7 +14,8 @@ def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     caplog.set_level(logging.DEBUG, "kdkit")
     logs = {"loss": 1.0, "learning_rate": 0.1}
-    lines = Progress("student", 3, 2, "accuracy")
+    source = types.SimpleNamespace(metric="accuracy", larger_is_better=True)
+    lines = Progress("student", 3, 2, source)
     for epoch, accuracy in enumerate((0.9, 0.8)):
         lines.on_epoch_begin(epoch)
         for batch in range(2):

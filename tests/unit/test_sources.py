@@ -24,7 +24,6 @@ from kdkit.training.tasks import (
 from kdkit.training.text import (
     FEW_ROWS,
     full_batches,
-    next_token_source,
     sentence_source,
     text_source,
 )
@@ -94,7 +93,8 @@ def plain():
 def next_tokens(stride):
     corpus = packed(width=LENGTH + 1, stride=stride)
     held_out = data.PackedRows(corpus, counts_once=True)
-    return next_token_source(data.PackedRows(corpus), held_out, 60)
+    rows = data.PackedRows(corpus), held_out
+    return text_source(*rows, "next_token_accuracy")
 
 
 def sentences(tokenizer, language):
