@@ -31,7 +31,6 @@ __all__ = [
     "recipes",
     "reporting",
     "run",
-    "run_on_arrays",
     "taps",
     "tasks",
     "training",
@@ -50,7 +49,6 @@ _DEFINED_IN = {
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
     "run": "kdkit.runs.run",
-    "run_on_arrays": "kdkit.training.arrays",
 }
 
 

@@ -9,4 +9,3 @@ from kdkit.models import mass as mass
 from kdkit.models import tokenizer as tokenizer
 from kdkit.models import variants as variants
 from kdkit.training import optimizers as optimizers
-from kdkit.training import texts as texts

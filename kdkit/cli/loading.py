@@ -21,7 +21,7 @@ def require_backend() -> None:
         raise UsageError(
             "The command line runs on Keras' TensorFlow backend, "
             f"KERAS_BACKEND=tensorflow. Received: {backend!r}. On other "
-            "backends use kdkit.Distiller, or kdkit.run_on_arrays."
+            "backends use kdkit.Distiller."
         )
 
 

@@ -47,24 +47,22 @@ class StoredTranslations(EncodedExamples):
 
 def store_translations(
     read: Callable[[], Iterable[tuple[str, ...]]],
-    choice: Choice,
+    part: tuple[np.ndarray, np.ndarray],
     tokenizer,
     teacher_tokenizer,
     sequence_length: int,
     directory,
     num_languages: int,
-    held_out: bool = False,
 ) -> StoredTranslations:
-    """Encodes texts and writes them to disk, or opens the stored ones."""
-    directory = pathlib.Path(directory)
-    rows, groups = choice.part(held_out)
+    """Encodes the texts of `Choice.part` on disk, or opens the stored ones."""
+    directory, (rows, groups) = pathlib.Path(directory), part
     languages = rows % num_languages
     is_source = languages == 0
 
     def store(tokenizer, rows, folder):
         def choose():
             texts = itertools.chain.from_iterable(read())
-            return take(texts, rows), choice.counts
+            return take(texts, rows), {}
 
         return store_texts(choose, tokenizer, sequence_length, folder)[0]
 

@@ -37,7 +37,7 @@ class Examined:
         data, (train, dev) = self.config.data, self.kind.rows
         seed = self.config.training.seed
         drawn = drawn_rows(len(train), data.max_train_rows, seed)
-        found = {"train": train if drawn is None else train.take(drawn)}
+        found = {"train": train.take(drawn)}
         found[data.dev_split] = dev
         for split in kept_apart(self.task, data):
             # A test file that cannot be read is not used, either.

@@ -7,7 +7,7 @@ from kdkit.recipes import pretraining
 from kdkit.runs.build import with_enough_updates
 from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Evaluation
-from kdkit.training.tasks import open_task, read_train_and_dev
+from kdkit.training.tasks import open_task
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
 
@@ -33,7 +33,7 @@ def arm_configs(arms, config, folder: pathlib.Path) -> list:
     config = config.replace(steps=steps)
     if config.kind == "text":
         return [_on_text(arm, config, folder) for arm in arms]
-    train, _ = read_train_and_dev(open_task(config.data), config.data)
+    train = open_task(config.data).load("train", config.data.data_dir)
     count = min(len(train), config.data.max_train_rows or len(train))
     # Arms that join stages have the updates of all of them.
     config = config.replace(stages=with_enough_updates(config, count))

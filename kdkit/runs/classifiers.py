@@ -29,9 +29,10 @@ class TaskKind(Kind):
 
     def __init__(self, config, folder, devices=ONE_DEVICE):
         self.task = tasks.open_task(config.data)
-        tasks.require_smoothable_labels(config.arms, self.task)
+        tasks.require_smoothable_labels(config.stages, self.task)
         # Before models are loaded.
-        self.rows = tasks.read_train_and_dev(self.task, config.data)
+        splits = "train", config.data.dev_split
+        self.rows = tasks.load_splits(self.task, config.data, splits)
         super().__init__(config, folder, devices)
         for one in self.teachers:
             self.require_length(one.model)
@@ -127,14 +128,13 @@ class TaskKind(Kind):
         return min(count, self.config.data.max_train_rows or count)
 
     def source(self):
-        found = tasks.load_task(
-            self.config, self.task, self.rows, self.tokenizer, self.folder
+        config, tokenizer = self.config, self.tokenizer
+        self._evaluator, *self._others = tasks.make_evaluators(
+            self.task, config.data, tokenizer, tuple(self.forwards)
         )
-        self.rows = None  # encoded now
-        evaluators = found.evaluators(self.task, tuple(self.forwards))
-        self._evaluator, *self._others = evaluators
-        self._num_labeled = found.train.num_labeled
-        return found.source(self._evaluator)
+        return tasks.load_task(
+            config, self._evaluator, self.rows[0], tokenizer, self.folder
+        )
 
     def measure(self, run, source, caches):
         for evaluator in (self._evaluator, *self._others):
@@ -151,7 +151,7 @@ class TaskKind(Kind):
                 corpus = self.load_text(self.config.corpus, encoder)
             yield self.leg(arm, encoder, teachers, corpus, on_corpus)
         if arm == "control" and source.control is not None:
-            source = source.control()
+            source = source.control
         fields = {"teacher_weights": self.config.teacher_weights or None}
         fields["caches"] = caches
         yield self.leg(arm, model, self.compared, source, on_task, **fields)
@@ -161,16 +161,11 @@ class TaskKind(Kind):
             log_other(run, arm, best, evaluator)
         if not run.is_read_only and arm.name != "control":
             logits = self._evaluator.logits(arm.forward)
-            examples, count = self._dev_examples(), self._num_labeled
+            dev, count = self.rows[1], self.num_rows
             write_predictions(
                 run.path,
-                answers(arm.name, self._evaluator, logits, examples, count),
+                answers(arm.name, self._evaluator, logits, dev, count),
             )
-
-    def _dev_examples(self):
-        return self.task.load(
-            self.config.data.dev_split, self.config.data.data_dir
-        )
 
     def saved(self, model):
         """Returns a model with what is saved next to it."""
@@ -183,4 +178,4 @@ class TaskKind(Kind):
 
     def texts(self):
         """Returns texts on which a saved tokenizer is tried."""
-        return itertools.chain.from_iterable(self._dev_examples().rows)
+        return itertools.chain.from_iterable(self.rows[1].rows)

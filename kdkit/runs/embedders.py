@@ -34,7 +34,7 @@ from kdkit.training.candidates import candidates_source
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.source import make_forward, predict_logits
 from kdkit.training.tasks import LOGITS
-from kdkit.training.texts import open_pairs, texts_source
+from kdkit.training.texts import ScoredPairs, texts_source
 from kdkit.training.translations import translations_source, vocabulary_texts
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class EmbedderKind(Kind):
     vectors = None  # of the tokens, the start of a static student
 
     def __init__(self, config, folder, devices=ONE_DEVICE):
-        self.task = open_pairs(config.data.scored)
+        self.pairs = ScoredPairs(config.data.scored)
         super().__init__(config, folder, devices)
         self.fit()
 
@@ -184,7 +184,7 @@ class EmbedderKind(Kind):
         """Returns the texts that the run trains on."""
         return texts_source(
             self.config.data,
-            self.task,
+            self.pairs,
             self.tokenizer,
             self.folder / TEXTS,
             self.conventions,
@@ -313,7 +313,7 @@ class MultilingualKind(EmbedderKind):
             save_tokenizer(self.tokenizer, self.folder / TOKENIZER)
         return translations_source(
             self.config.data,
-            self.task,
+            self.pairs,
             self.tokenizer,
             self.teachers[0].tokenizer,
             self.folder / TEXTS,
@@ -387,7 +387,7 @@ class RetrieverKind(EmbedderKind):
     def load_source(self):
         return candidates_source(
             self.config.data,
-            self.task,
+            self.pairs,
             self.tokenizer,
             self.teachers[0].tokenizer,
             self.folder / TEXTS,

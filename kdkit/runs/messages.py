@@ -76,7 +76,7 @@ class TerminalHandler(logging.Handler):
         if hasattr(record, "progress"):
             self.show(record.progress)
         elif record.levelno >= logging.INFO:
-            if hasattr(record, "ends_progress"):
+            if getattr(record, "ends_progress", False):
                 self.hide()
             if hasattr(record, "renderable"):
                 self.console.print(record.renderable)
@@ -122,9 +122,7 @@ def progress_display(progress):
         rich_text.Text(left, "magenta"),
     )
     second = rich_text.Text("  ", no_wrap=True, overflow="ellipsis")
-    second.append(
-        "  ".join(f"{name} {v:.4g}" for name, v in progress.losses.items())
-    )
+    second.append(progress.losses)
     if progress.dev:
         second.append(f"   dev {progress.dev}", "green")
     return rich_console.Group(first, second)

@@ -40,7 +40,7 @@ class TeacherCaches:
         self._fixed = entries
         self._distribution = distribution
         self.precision = cache.precision
-        self._expected = [set() for _ in teachers]
+        self._expected = [set(one) for one in entries or [()] * len(teachers)]
         self._shapes = list(map(describe, teachers))
         self._caches = [
             TeacherCache(
@@ -57,17 +57,15 @@ class TeacherCaches:
     def expect(self, stages, student) -> None:
         """Registers the stages that will read, so that teachers run once."""
         for stage in stages:
-            if stage.objectives:
-                self._expect(self._entries(stage, student))
-
-    def _expect(self, entries_of):
-        for expected, entries in zip(self._expected, entries_of, strict=True):
-            expected.update(entries)
+            entries_of = self._entries(stage, student)
+            for expected, entries in zip(
+                self._expected, entries_of, strict=True
+            ):
+                expected.update(entries)
 
     def features(self, stage: Stage, student):
         """Returns a function for adding the teachers' outputs to batches."""
         entries_of = self._entries(stage, student)
-        self._expect(entries_of)
 
         def features(encoded):
             asked = zip(self._caches, entries_of, self._expected, strict=True)

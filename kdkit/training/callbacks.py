@@ -10,6 +10,7 @@ from kdkit.errors import RunError
 from kdkit.late import tf
 
 SEED_STATE = "seed_generator_state"  # in a `keras.random.SeedGenerator`
+STEPS_BETWEEN = 100  # points of TensorBoard within an epoch
 
 
 class StopAtNonFinite(keras.callbacks.Callback):
@@ -60,15 +61,9 @@ class Curves(keras.callbacks.Callback):
     A run that is continued writes the steps after its checkpoint again.
     """
 
-    def __init__(
-        self,
-        directory: pathlib.Path,
-        first_step: int,
-        steps_between: int = 100,
-    ):
+    def __init__(self, directory: pathlib.Path, first_step: int):
         super().__init__()
         self._step = first_step
-        self._steps_between = steps_between
         self._writers = {
             part: tf.summary.create_file_writer(str(directory / part))
             for part in ("train", "validation")
@@ -76,21 +71,22 @@ class Curves(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self._step += 1
-        if self._step % self._steps_between == 0:
-            for name, value in logs.items():
-                self._write("train", f"batch_{name}", value, self._step)
+        if self._step % STEPS_BETWEEN == 0:
+            self._write("batch", logs, self._step)
 
     def write_epoch(self, epoch: int, logs: dict) -> None:
         """Writes the points of an epoch."""
-        for name, value in logs.items():
-            part = "validation" if name.startswith("val_") else "train"
-            name = name.removeprefix("val_")
-            self._write(part, f"epoch_{name}", value, epoch - 1)
+        self._write("epoch", logs, epoch - 1)
 
     def on_train_end(self, logs=None):
         for writer in self._writers.values():
             writer.close()
 
-    def _write(self, part, tag, value, step):
-        with self._writers[part].as_default(), tf.summary.record_if(True):
-            tf.summary.scalar(tag, float(value), step)
+    def _write(self, what, logs, step):
+        for name, value in logs.items():
+            writer = self._writers[
+                "validation" if name.startswith("val_") else "train"
+            ]
+            with writer.as_default(), tf.summary.record_if(True):
+                tag = f"{what}_{name.removeprefix('val_')}"
+                tf.summary.scalar(tag, float(value), step)

@@ -15,14 +15,19 @@ from kdkit.data.retrieval import Candidates
 from kdkit.data.selection import choose
 from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
-from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.models.conventions import Conventions
 from kdkit.models.embedders import reranker_scores
 from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics
-from kdkit.training.source import Source, bucket_orders, measured, reader
+from kdkit.training.source import (
+    Source,
+    bucket_orders,
+    log_texts,
+    measured,
+    reader,
+)
 from kdkit.training.tasks import LOGITS
-from kdkit.training.texts import encode_pairs, read_known
+from kdkit.training.texts import ScoredPairs
 
 _log = logging.getLogger(__name__)
 
@@ -54,46 +59,33 @@ class EncodedCandidates(EncodedExamples):
         )
 
 
-def different_texts(candidates: Candidates) -> list[str]:
-    """Returns every different text once, in the order of the queries."""
-    texts = itertools.chain.from_iterable(candidates.rows())
-    return [*dict.fromkeys(texts)]
-
-
 def encode_candidates(
     candidates: Candidates,
-    texts: EncodedExamples,
+    settings: config.Candidates,
+    tokenizer,
     teacher_tokenizer,
-    pair_length: int,
+    folder,
 ) -> EncodedCandidates:
-    """Encodes queries with candidates, for the student and for the teacher.
-
-    Args:
-        candidates: `Candidates`.
-        texts: `EncodedExamples` of all different texts, in their order.
-        teacher_tokenizer: the tokenizer of the cross-encoder.
-        pair_length: int. The largest number of tokens in its pairs.
-    """
-    number = {
-        text: place for place, text in enumerate(different_texts(candidates))
-    }
-    rows = [*candidates.rows()]
+    """Encodes queries with candidates, for the student and for the teacher."""
+    rows, count = [*candidates.rows()], candidates.num_candidates
+    different = dict.fromkeys(itertools.chain.from_iterable(rows))
+    texts, _ = store_texts(
+        lambda: (different, {}), tokenizer, settings.sequence_length, folder
+    )
+    number = {text: place for place, text in enumerate(different)}
     numbers = np.array([number[text] for row in rows for text in row])
-    count = candidates.num_candidates
     pairs = [(query, one) for query, *documents in rows for one in documents]
     pairs = Examples(tuple(map(list, zip(*pairs, strict=True))))
+    fields = vars(texts) | {
+        "lengths": np.asarray(texts.lengths)[numbers],
+        "labels": np.zeros(len(rows), "int32"),
+        "sequences_per_row": 1 + count,
+    }
     return EncodedCandidates(
-        token_ids=texts.token_ids,
-        segment_ids=texts.segment_ids,
-        lengths=np.asarray(texts.lengths)[numbers],
-        labels=np.zeros(len(candidates), "int32"),
-        sequence_length=texts.sequence_length,
-        num_truncated=texts.num_truncated,
-        pad_token_id=texts.pad_token_id,
-        sequences_per_row=1 + count,
+        **fields,
         numbers=numbers,
         texts=texts,
-        pairs=encode(pairs, teacher_tokenizer, pair_length),
+        pairs=encode(pairs, teacher_tokenizer, settings.pair_length),
     )
 
 
@@ -147,19 +139,16 @@ def queries_source(
 
 def candidates_source(
     settings: config.Candidates,
-    task: Task | None,
+    pairs: ScoredPairs,
     tokenizer,
     teacher_tokenizer,
     directory,
-    conventions: Conventions = PLAIN,
+    conventions: Conventions,
 ) -> Source:
     """Reads and encodes the queries of a run, and its scored pairs."""
-    rows, length = settings.read(), settings.sequence_length
-    _, pairs = encode_pairs(task, settings, tokenizer, conventions)
-    texts, compared = read_known(task, settings)
-    dev, known_queries, every = None, (), settings.held_out_every
+    rows, known_queries, compared = settings.read(), (), pairs.names
     if settings.held_out:
-        dev, every = settings.read(held_out=True), 0
+        dev = settings.read(held_out=True)
         if rows.num_candidates != dev.num_candidates:
             raise UsageError(
                 f"Queries to train on have {rows.num_candidates} candidates, "
@@ -168,41 +157,38 @@ def candidates_source(
             )
         known_queries = dev.queries
         compared += ("the queries to measure on",)
-    choice = choose(rows.rows(), texts, every, known_queries)
+    every = 0 if settings.held_out else settings.held_out_every
+    choice = choose(rows.rows(), pairs.texts, every, known_queries)
     chosen, held_out = (choice.part(one)[0] for one in (False, True))
-    counts = choice.counts
-    if not (len(chosen) and (settings.held_out or len(held_out))):
+    train = rows.take(chosen)
+    if not settings.held_out:
+        dev = rows.take(held_out)
+    counts = {**choice.counts, "compared_with": compared}
+    if not (len(train) and len(dev)):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
             f"{counts['repeated']} are repeated and {counts['dropped']} in "
             "the data for evaluation."
         )
 
-    def encoded(part, name):
-        texts, folder = different_texts(part), pathlib.Path(directory, name)
-        stored, _ = store_texts(lambda: (texts, {}), tokenizer, length, folder)
-        return encode_candidates(
-            part, stored, teacher_tokenizer, settings.pair_length
-        )
+    def encoded(name, part):
+        tokenizers = tokenizer, teacher_tokenizer
+        folder = pathlib.Path(directory, name)
+        return encode_candidates(part, settings, *tokenizers, folder)
 
-    train = encoded(rows.take(chosen), "train")
-    dev = encoded(rows.take(held_out) if dev is None else dev, "held_out")
+    train, dev = encoded("train", train), encoded("held_out", dev)
+    log_texts("queries with candidates", train, dev, counts)
     _log.info(
-        f"{len(train)} queries with {train.num_candidates} candidates each to "
-        f"train on, {len(dev)} to measure on; {train.num_truncated} texts "
-        f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
-        f"{settings.pair_length}; {counts['repeated']} repeated rows left out."
+        f"{train.pairs.num_truncated} pairs truncated to "
+        f"{settings.pair_length} tokens."
     )
-    if counts["dropped"]:
-        _log.warning(
-            f"{counts['dropped']} rows are left out because "
-            f"{' or '.join(compared)} contain one of their texts."
-        )
+    length = settings.sequence_length
+    _, measure = pairs.encode(tokenizer, length, conventions)
     return queries_source(
         train,
         dev,
         settings.num_buckets,
         "dev" if settings.held_out else "held_out",
-        pairs,
-        {**counts, "compared_with": compared},
+        measure,
+        counts,
     )

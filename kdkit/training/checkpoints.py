@@ -45,14 +45,10 @@ class Position:
     @property
     def name(self) -> str:
         """The name of the position's checkpoint."""
+        if self.last is not None:
+            return "final"
         within = f"-step-{self.step}" if self.step else ""
         return f"epoch-{self.epoch}{within}"
-
-    def __str__(self):
-        """The position in words."""
-        if self.step:
-            return f"after step {self.step} of epoch {self.epoch + 1}"
-        return f"after epoch {self.epoch}"
 
 
 Values = list[tuple[str, np.ndarray]]  # the paths of variables, their values
@@ -88,19 +84,15 @@ def _replicas(variable):
     return strategy.experimental_local_results(value)
 
 
-def _one(variable):
-    """The variable, which is the same for all replicas."""
-    return [variable]
-
-
-def _values(variables, parts=_one):
+def _values(variables, parts=lambda variable: [variable]):
+    """The paths of variables, and their values in one or in all replicas."""
     return [
         (variable.path, np.stack([part.numpy() for part in parts(variable)]))
         for variable in variables
     ]
 
 
-def _assign(variables, values, parts=_one):
+def _assign(variables, values, parts=lambda variable: [variable]):
     """Assigns values to the variables of the same paths, in their order."""
     paths = [path for path, _ in values]
     expected = [variable.path for variable in variables]
@@ -163,12 +155,16 @@ class StageCheckpoints:
         self._directory = directory
         self.position = Position()
         newest = self._file("final")
-        self.is_finished = newest.exists()
-        if not self.is_finished:
+        if not newest.exists():
             positions = directory.glob(f"epoch-*{SUFFIX}")
             newest = max(positions, key=_numbers, default=None)
         if newest is not None:
             self.position, *_ = read(newest)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the final weights are saved."""
+        return self.position.last is not None
 
     def save_epoch(
         self,
@@ -181,24 +177,22 @@ class StageCheckpoints:
         loss: float = 0.0,
     ) -> None:
         """Saves a finished epoch, and its weights if it is the best so far."""
-        before = self.position
-        sign = 1 if larger_is_better else -1
-        lost = math.inf if before.best_loss is None else before.best_loss
+        before, sign = self.position, 1 if larger_is_better else -1
         best = before.best_epoch, before.best_value, before.best_loss
-        if before.best_value is None or (
-            (sign * value, -loss) > (sign * before.best_value, -lost)
-        ):
+        loss = loss if math.isfinite(loss) else math.inf
+        is_best = before.best_value is None
+        if not is_best:
+            known = sign * before.best_value, -before.best_loss
+            is_best = (sign * value, -loss) > known
+        if is_best:
             # NaN, as for an undefined correlation, is never the best value: the
             # next epoch counts as better, whatever its value.
-            best = (
-                epoch,
-                value if math.isfinite(value) else None,
-                loss if math.isfinite(loss) else None,
-            )
+            best = epoch, value if math.isfinite(value) else None, loss
         position = Position(epoch, 0, 0.0, *best)
-        if position.best_epoch == epoch:
-            self._write(f"best-{epoch}", _values(student.weights), position)
-        self._save(trainer, position, running)
+        if is_best:
+            best = self._file(f"best-{epoch}")
+            write(best, _values(student.weights), position)
+        self._save(position, [*_values(_lasting(trainer)), *running])
 
     def save_step(
         self, trainer, step: int, seconds: float, running: Values
@@ -207,54 +201,45 @@ class StageCheckpoints:
         position = dataclasses.replace(
             self.position, step=step, seconds=seconds
         )
-        self._save(trainer, position, running)
+        self._save(position, [*_values(_lasting(trainer)), *running])
 
     def restore(self, trainer) -> Values | None:
         """Loads the newest position; returns its running values in an epoch."""
         if self.position == Position():
             return None
         lasting = _lasting(trainer)
-        _, values, _ = self._read(self.position.name)
+        _, values, _ = read(self._file(self.position.name))
         _assign(lasting, values[: len(lasting)])
         return values[len(lasting) :] if self.position.step else None
 
     def finish(self, student, keep_best: bool) -> None:
         """Assigns the final weights, and saves only these."""
-        *_, last = self._read(self.position.name)
+        *_, last = read(self._file(self.position.name))
         if keep_best:
-            _, best, _ = self._read(f"best-{self.position.best_epoch}")
+            _, best, _ = read(self._file(f"best-{self.position.best_epoch}"))
             _assign(student.weights, best)
         position = dataclasses.replace(self.position, last=last)
-        self._write("final", _values(student.weights), position)
-        self.is_finished = True
-        self.clean()
+        self._save(position, _values(student.weights))
 
     def restore_final(self, student) -> None:
         """Loads the weights at the end of the stage."""
-        self.position, values, _ = self._read("final")
+        self.position, values, _ = read(self._file("final"))
         _assign(student.weights, values)
 
     def clean(self) -> None:
         """Removes the files that are not needed any more."""
-        needed = [self.position.name, f"best-{self.position.best_epoch}"]
-        if self.is_finished:
-            needed = ["final"]
+        needed = {self.position.name}
+        if not self.is_finished:
+            needed.add(f"best-{self.position.best_epoch}")
         for file in self._directory.glob(f"*{SUFFIX}"):
             if file.name.removesuffix(SUFFIX) not in needed:
                 file.unlink()
 
-    def _save(self, trainer, position, running):
+    def _save(self, position, values):
         """Writes a position and makes it the newest."""
-        values = [*_values(_lasting(trainer)), *running]
-        self._write(position.name, values, position)
+        write(self._file(position.name), values, position)
         self.position = position
         self.clean()
-
-    def _write(self, name, values, position):
-        write(self._file(name), values, position)
-
-    def _read(self, name):
-        return read(self._file(name))
 
     def _file(self, name):
         return self._directory / f"{name}{SUFFIX}"

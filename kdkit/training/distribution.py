@@ -17,7 +17,6 @@ from kdkit.io.files import digest_of_text
 from kdkit.late import tf
 
 _log = logging.getLogger(__name__)
-MIRRORED, MULTI_WORKER = "mirrored", "multi_worker"
 
 # The key of collective operations between processes; strategies count from 1.
 GROUP_KEY = 1 << 20
@@ -89,11 +88,9 @@ def training_on(training):
 
 def open_distribution(strategy: str | None) -> Distribution:
     """Returns the devices for a setting `strategy`."""
-    if strategy is None:
-        return ONE_DEVICE
-    if strategy == MULTI_WORKER:
+    if strategy == "multi_worker":
         return _multi_worker()
-    return _mirrored(tuple(visible_devices()))
+    return _mirrored(tuple(visible_devices())) if strategy else ONE_DEVICE
 
 
 @functools.cache

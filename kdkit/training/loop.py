@@ -15,20 +15,20 @@ from kdkit.late import tf
 from kdkit.training.checkpoints import Values, assign_running
 
 
-def make_loop(trainer: keras.Model, distribution) -> "_Loop":
-    """Returns the loop for one device, or for several replicas."""
-    if distribution.strategy is None:
-        return KerasLoop(trainer)
-    return ReplicaLoop(trainer, distribution)
+class Loop:
+    """Trains and evaluates a compiled model, on one device or on replicas."""
 
-
-class _Loop:
-    """Trains and evaluates a compiled model."""
-
-    elements_per_batch = 1
-
-    def __init__(self, trainer):
-        self._trainer = trainer
+    def __init__(self, trainer: keras.Model, distribution):
+        self._trainer, self._strategy = trainer, distribution.strategy
+        self._elements_per_batch = distribution.shares.count
+        if self._strategy is None:
+            trainer.make_train_function()
+            trainer.make_test_function()
+            self._train_on = trainer.train_function
+            self._test_on = trainer.test_function
+        else:
+            self._train_on = self._on_replicas(trainer.train_step)
+            self._test_on = self._on_replicas(trainer.test_step)
 
     def fit(
         self,
@@ -50,7 +50,6 @@ class _Loop:
             steps=steps_per_epoch,
         )
         self._evaluate(validation_data, 1)
-        step_on = self._train_step()
         iterator = self._iterator(batches)
         callbacks.on_train_begin()
         for epoch in range(initial_epoch, epochs):
@@ -60,7 +59,7 @@ class _Loop:
                 assign_running(self._trainer, running)
             for step in range(initial_step, steps_per_epoch):
                 callbacks.on_train_batch_begin(step)
-                logs = step_on(iterator)
+                logs = self._train_on(iterator)
                 callbacks.on_train_batch_end(step, logs)
             initial_step, running = 0, None
             callbacks.on_epoch_end(epoch, self._trainer.get_metrics_result())
@@ -68,56 +67,26 @@ class _Loop:
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns the losses and the compiled metrics on some batches."""
-        count = int(batches.cardinality()) // self.elements_per_batch
+        count = int(batches.cardinality()) // self._elements_per_batch
         return self._evaluate(batches, count)
 
     def _evaluate(self, batches, count):
         self._trainer.reset_metrics()
-        step_on = self._test_step()
         iterator = self._iterator(batches)
         for _ in range(count):
-            step_on(iterator)
+            self._test_on(iterator)
         return self._trainer.get_metrics_result()
 
-
-class KerasLoop(_Loop):
-    """The loop for one device, with the steps as Keras compiles them."""
-
-    def _train_step(self):
-        self._trainer.make_train_function()
-        return self._trainer.train_function
-
-    def _test_step(self):
-        self._trainer.make_test_function()
-        return self._trainer.test_function
-
     def _iterator(self, batches):
-        return iter(batches)
-
-
-class ReplicaLoop(_Loop):
-    """The loop for a strategy's replicas, with the first replica's logs."""
-
-    def __init__(self, trainer, distribution):
-        super().__init__(trainer)
-        self._strategy = distribution.strategy
-        self.elements_per_batch = distribution.shares.count
-        self._compiled_train_step = self._compiled(trainer.train_step)
-        self._compiled_test_step = self._compiled(trainer.test_step)
-
-    def _train_step(self):
-        return self._compiled_train_step
-
-    def _test_step(self):
-        return self._compiled_test_step
-
-    def _iterator(self, shares):
+        """The batches, or each replica's shares of them."""
+        if self._strategy is None:
+            return iter(batches)
         return iter(
-            self._strategy.distribute_datasets_from_function(lambda _: shares)
+            self._strategy.distribute_datasets_from_function(lambda _: batches)
         )
 
-    def _compiled(self, step):
-        """A step of all replicas on their next shares; returns its logs."""
+    def _on_replicas(self, step):
+        """A step on the next shares; returns the first replica's logs."""
         strategy = self._strategy
 
         def run(iterator):

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import logging
+import statistics
 import time
 from collections.abc import Iterable
 
@@ -12,6 +13,7 @@ from kdkit.io.machine import duration
 
 _log = logging.getLogger(__name__)
 
+SECONDS_BETWEEN = 1.0  # changes of the display
 STEPS_KEPT = 500  # last steps whose times estimate the time left
 COMPILED = 10  # a step that takes so many times longer was compiled
 
@@ -25,7 +27,7 @@ class StepProgress:
     num_epochs: int
     step: int
     steps_per_epoch: int
-    losses: dict[str, float]
+    losses: str
     dev: str
     doing: str
     seconds_left: float | None
@@ -34,109 +36,86 @@ class StepProgress:
 class Progress(keras.callbacks.Callback):
     """Logs each epoch and, at the level `DEBUG`, the steps within it."""
 
-    def __init__(
-        self,
-        title,
-        num_epochs,
-        steps_per_epoch,
-        metric=None,
-        larger_is_better=True,
-        seconds_between=1.0,
-    ):
+    def __init__(self, title, num_epochs, steps_per_epoch, source):
         super().__init__()
-        self._title = title
-        self._num_epochs = num_epochs
-        self._steps_per_epoch = steps_per_epoch
-        self._metric = metric
-        self._best_of = max if larger_is_better else min
-        self._seconds_between = seconds_between
+        self._title, self._metric = title, source.metric
+        self._num_epochs, self._steps_per_epoch = num_epochs, steps_per_epoch
+        self._best_of = max if source.larger_is_better else min
         self._seconds = collections.deque(maxlen=STEPS_KEPT)
-        self._seconds_on_dev = []
-        self._on_dev = []
+        self._seconds_on_dev, self._on_dev = [], []
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._start = self._last_record = self._last_step = time.monotonic()
+        self._start = self._shown = self._last_step = time.monotonic()
         if not self._seconds:
-            self._log_step(0, {}, "compiling the first step")
+            self._show(0, {}, "compiling the first step")
 
     def on_train_batch_end(self, batch, logs=None):
         now = time.monotonic()
         self._seconds.append(now - self._last_step)
         self._last_step = now
-        done = batch + 1
-        if done == self._steps_per_epoch:
-            self._log_step(done, logs, "measuring on dev")
-        elif now - self._last_record >= self._seconds_between:
-            self._last_record = now
-            self._log_step(done, logs)
+        is_last = batch + 1 == self._steps_per_epoch
+        if is_last or now - self._shown >= SECONDS_BETWEEN:
+            self._shown = now
+            self._show(batch + 1, logs, "measuring on dev" if is_last else "")
 
     def on_epoch_end(self, epoch, logs=None):
         now = time.monotonic()
         self._seconds_on_dev.append(now - self._last_step)
-        title = f"{self._title}: epoch {epoch + 1}/{self._num_epochs}"
-        done = f"{title}, done in {duration(now - self._start)}: "
-        brief = f"{done}{in_words({'loss': logs['loss']})}"
-        on_dev = logs.get(f"val_{self._metric}")
-        if on_dev is not None:
-            self._on_dev.append(on_dev)
-            brief += f"; dev: {self._metric} {on_dev:.4f}"
-        extra = {"brief": brief}
-        if epoch + 1 == self._num_epochs:
-            extra["ends_progress"] = True
-        _log.info(f"{done}{_epoch_in_words(logs, self._metric)}", extra=extra)
+        self._on_dev.append(logs[f"val_{self._metric}"])
+        train, dev = dict(logs), {}
+        rate = in_words({"learning_rate": train.pop("learning_rate")})
+        for name in logs:
+            if name.startswith("val_"):
+                dev[name.removeprefix("val_")] = train.pop(name)
+        count, taken = self._num_epochs, duration(now - self._start)
+        done = f"{self._title}: epoch {epoch + 1}/{count}, done in {taken}: "
+        brief = in_words({"loss": train["loss"]})
+        main = in_words({self._metric: self._on_dev[-1]})
+        _log.info(
+            f"{done}{in_words(train, 'loss')}; dev: "
+            f"{in_words(dev, self._metric)}; {rate}",
+            extra={
+                "brief": f"{done}{brief}; dev: {main}",
+                "ends_progress": epoch + 1 == count,
+            },
+        )
 
-    def _log_step(self, done, logs, doing=""):
+    def _show(self, step, logs, doing):
+        """Logs where the stage is."""
         dev = ""
         if self._on_dev:
             best = self._best_of(self._on_dev)
             dev = f"{self._metric} {self._on_dev[-1]:.4f} (best {best:.4f})"
         progress = StepProgress(
-            title=self._title,
-            epoch=self._epoch + 1,
-            num_epochs=self._num_epochs,
-            step=done,
-            steps_per_epoch=self._steps_per_epoch,
-            losses=_loss_first(logs),
-            dev=dev,
-            doing=doing,
-            seconds_left=self._seconds_left(done),
+            self._title,
+            self._epoch + 1,
+            self._num_epochs,
+            step,
+            self._steps_per_epoch,
+            in_words(logs, "loss"),
+            dev,
+            doing,
+            self._seconds_left(step),
         )
-        _log.debug(f"{self._title}: step {done}", extra={"progress": progress})
+        _log.debug(f"{self._title}: step {step}", extra={"progress": progress})
 
-    def _seconds_left(self, done):
+    def _seconds_left(self, step):
         """The seconds left in the stage, `None` if unknown."""
         seconds = seconds_of_step(self._seconds)
         if seconds is None:
             return None
         epochs = self._num_epochs - self._epoch
-        left = seconds * (epochs * self._steps_per_epoch - done)
+        left = seconds * (epochs * self._steps_per_epoch - step)
         if self._seconds_on_dev:
-            num_known = len(self._seconds_on_dev)
-            left += epochs * sum(self._seconds_on_dev) / num_known
+            left += epochs * statistics.fmean(self._seconds_on_dev)
         return left or None
 
 
-def in_words(logs: dict[str, float]) -> str:
-    """Returns losses and metrics as one line of text."""
-    return ", ".join(f"{name} {value:.4g}" for name, value in logs.items())
-
-
-def _loss_first(logs):
-    return {"loss": logs["loss"], **logs} if "loss" in logs else dict(logs)
-
-
-def _epoch_in_words(logs, metric):
-    """The losses, then dev with its main metric first, then the rate."""
-    parts = {"": {}, "dev: ": {}}
-    for name, value in _loss_first(logs).items():
-        where = "dev: " if name.startswith("val_") else ""
-        parts[where][name.removeprefix("val_")] = value
-    rate = {"learning_rate": parts[""].pop("learning_rate")}
-    if metric in parts["dev: "]:
-        parts["dev: "] = {metric: parts["dev: "][metric], **parts["dev: "]}
-    texts = [f"{where}{in_words(some)}" for where, some in parts.items()]
-    return "; ".join([*texts, in_words(rate)])
+def in_words(logs: dict[str, float], first: str = "") -> str:
+    """Returns losses and metrics as one line of text, one of them first."""
+    ordered = sorted(logs, key=lambda name: name != first)
+    return ", ".join(f"{name} {logs[name]:.4g}" for name in ordered)
 
 
 def seconds_of_step(seconds: Iterable[float]) -> float | None:
@@ -145,5 +124,4 @@ def seconds_of_step(seconds: Iterable[float]) -> float | None:
     if len(ordered) < 2:
         return None
     limit = COMPILED * ordered[(len(ordered) - 1) // 4]
-    computed = [one for one in ordered if one <= limit]
-    return sum(computed) / len(computed)
+    return statistics.fmean(one for one in ordered if one <= limit)

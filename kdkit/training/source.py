@@ -8,6 +8,7 @@ tests/unit/test_sources.py.
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ from kdkit.late import keras
 from kdkit.recipes.stages import Stage
 from kdkit.taps import select_inputs
 
+_log = logging.getLogger(__name__)
 BATCH_SIZE = 64
 NUM_BUCKETS = 3  # few lengths, because each may need a compilation
 
@@ -67,8 +69,8 @@ class Source:
             need no cache, or `None`. Defaults to `None` for each stage.
         without_teacher: callable without arguments. Returns the source of
             stages without a teacher. Defaults to `None`, the same source.
-        control: callable without arguments. Returns the source of a control,
-            with as many examples in an epoch. Defaults to `None`, the same.
+        control: `Source` of a control, with as many examples in an epoch.
+            Defaults to `None`, the same.
         counts: dict. The fields of an `"unlabeled"` event. Defaults to `None`.
         augmented: dict. The fields of an `"augmented"` event. Defaults to
             `None`.
@@ -87,7 +89,7 @@ class Source:
     teacher_outputs: Callable[..., Outputs] = same_rows
     known_outputs: Callable[[Stage], Outputs | None] = no_outputs
     without_teacher: "Callable[[], Source] | None" = None
-    control: "Callable[[], Source] | None" = None
+    control: "Source | None" = None
     counts: dict | None = None
     augmented: dict | None = None
 
@@ -146,6 +148,22 @@ def bucket_orders(num_buckets: int | None, rows_of_epoch=None) -> dict:
 def measured(split: str, rows, metrics: dict) -> dict:
     """Returns the fields of an `"evaluation"` event."""
     return {"split": split, "examples": len(rows), "metrics": metrics}
+
+
+def log_texts(what: str, train, held_out, counts: dict) -> None:
+    """Logs the numbers of texts, and of those that were left out."""
+    _log.info(
+        f"{what}: {len(train)} to train on, {len(held_out)} to measure on; "
+        f"{train.num_truncated} texts truncated to {train.sequence_length} "
+        f"tokens; left out: {counts['empty']} without text, "
+        f"{counts['repeated']} repeated."
+    )
+    if counts["dropped"]:
+        others = " or ".join(counts["compared_with"])
+        _log.warning(
+            f"{counts['dropped']} {what} are left out because {others} "
+            "contain one of their texts."
+        )
 
 
 def make_forward(model):

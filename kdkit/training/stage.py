@@ -17,7 +17,7 @@ from kdkit.training.callbacks import (
     StopAtNonFinite,
 )
 from kdkit.training.checkpoints import StageCheckpoints, running_values
-from kdkit.training.loop import make_loop
+from kdkit.training.loop import Loop
 from kdkit.training.progress import Progress
 from kdkit.training.trainers import make_trainer
 
@@ -102,12 +102,11 @@ class StageRun(keras.callbacks.Callback):
             )
         running = self.checkpoints.restore(self._trainer)
         if position.epoch or position.step:
-            _log.info(f"{self._title}: continuing {position}.")
+            _log.info(f"{self._title}: continuing from {position.name}.")
         if position.epoch == stage.epochs:
             return
-        self._loop = make_loop(self._trainer, distribution)
-        self._first_step = position.epoch * self._steps_per_epoch
-        self._first_step += position.step
+        self._loop = Loop(self._trainer, distribution)
+        first_step = position.epoch * self._steps_per_epoch + position.step
         with StopSignals(is_on=self._saves_steps) as self._stop:
             self._loop.fit(
                 stream.training(position.epoch, position.step),
@@ -117,7 +116,7 @@ class StageRun(keras.callbacks.Callback):
                 running=running,
                 epochs=stage.epochs,
                 validation_data=self._dev,
-                callbacks=self._callbacks(seed),
+                callbacks=self._callbacks(seed, first_step),
             )
 
     @property
@@ -125,23 +124,16 @@ class StageRun(keras.callbacks.Callback):
         """Whether one process trains. Several would stop at different steps."""
         return self.arm.distribution.num_processes == 1
 
-    def _callbacks(self, seed):
-        found = [
-            SeedEpochs(seed),
-            StopAtNonFinite(self.stage.name, self._first_step),
-        ]
+    def _callbacks(self, seed, first_step):
+        name, num_epochs = self.stage.name, self.stage.epochs
+        checks = [SeedEpochs(seed), StopAtNonFinite(name, first_step)]
         if not self.arm.distribution.is_chief:
-            return [*found, self]
-        folder = self._log.tensorboard / self.stage.name
-        self._curves = Curves(folder, self._first_step)
+            return [*checks, self]
+        self._curves = Curves(self._log.tensorboard / name, first_step)
         progress = Progress(
-            self._title,
-            self.stage.epochs,
-            self._steps_per_epoch,
-            self._source.metric,
-            self._source.larger_is_better,
+            self._title, num_epochs, self._steps_per_epoch, self._source
         )
-        return [*found, self._curves, self, progress]
+        return [*checks, self._curves, self, progress]
 
     def on_epoch_begin(self, epoch, logs=None):
         """Begins to count the seconds of an epoch."""
@@ -216,9 +208,8 @@ class StageRun(keras.callbacks.Callback):
         learning_rate = self._trainer.optimizer.learning_rate
         logs["learning_rate"] = float(ops.convert_to_numpy(learning_rate))
         evaluation = self._source.measure(self.arm.forward, logs)
-        for source in ("metrics", "agreement"):
-            for name, value in (evaluation.get(source) or {}).items():
-                logs[f"val_{name}"] = value
+        found = evaluation["metrics"] | (evaluation.get("agreement") or {})
+        logs |= {f"val_{name}": value for name, value in found.items()}
         return evaluation
 
     def _quantize(self):
@@ -226,22 +217,21 @@ class StageRun(keras.callbacks.Callback):
         file = self._folder / RANGES_FILE
         with self.arm.distribution.chief_first():
             if file.exists():
-                quantization = read_quantization(file)
-            else:
-                quantization = FakeQuantization(
-                    self.stage.quantize, calibration_batches(self._source.train)
-                )
+                self.arm.quantize(read_quantization(file))
+                return
+            quantization = FakeQuantization(
+                self.stage.quantize, calibration_batches(self._source.train)
+            )
             self.arm.quantize(quantization)
-            if self.arm.distribution.is_chief and not file.exists():
-                self._folder.mkdir(parents=True, exist_ok=True)
-                quantization.save(file)
-                _log.info(f"{self._title}: rounding as {self.stage.quantize}.")
+            self._folder.mkdir(parents=True, exist_ok=True)
+            quantization.save(file)
+            _log.info(f"{self._title}: rounding as {self.stage.quantize}.")
 
 
 def calibration_batches(examples):
     """Yields some examples to measure ranges on, padded to the full length."""
     rows = np.random.default_rng(0).permutation(len(examples))
-    for start in range(0, CALIBRATION_ROWS, CALIBRATION_BATCH):
+    rows = rows[:CALIBRATION_ROWS]
+    for start in range(0, len(rows), CALIBRATION_BATCH):
         batch = np.sort(rows[start : start + CALIBRATION_BATCH])
-        if len(batch):
-            yield examples.inputs(batch, examples.sequence_length)
+        yield examples.inputs(batch, examples.sequence_length)

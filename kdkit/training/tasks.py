@@ -1,22 +1,22 @@
 """The examples of a task as a source: labelled, augmented and unlabelled."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from kdkit import tasks
 from kdkit.config.data import TaskData, Unlabeled
 from kdkit.config.runs import TaskConfig
-from kdkit.data import EncodedExamples
+from kdkit.data import EncodedExamples, Examples
 from kdkit.data.augmented import rows_with_copies, store_augmented
 from kdkit.data.unlabeled import (
     mix_unlabeled,
     read_unlabeled,
     repeated_rows,
-    unlabeled_rows,
     without_texts_of,
 )
 from kdkit.errors import UsageError
@@ -34,54 +34,6 @@ from kdkit.training.source import (
 
 _log = logging.getLogger(__name__)
 LOGITS = Entry("logits")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """The labelled examples of a run.
-
-    Args:
-        encoded: `EncodedExamples`.
-        rows_of_epoch: as of `kdkit.data.Buckets`. Defaults to `None`.
-        counts: dict. The fields of an `"augmented"` event, or `None` without
-            augmented examples. Defaults to `None`.
-    """
-
-    encoded: EncodedExamples
-    rows_of_epoch: Callable[[int, int], np.ndarray] | None = None
-    counts: dict | None = None
-
-    @property
-    def num_labeled(self) -> int:
-        """The number of the task's own examples, without augmented ones."""
-        return self.counts["rows"] if self.counts else len(self.encoded)
-
-    @property
-    def num_rows(self) -> int:
-        """The number of examples in an epoch."""
-        return (
-            self.counts["rows_of_epoch"] if self.counts else len(self.encoded)
-        )
-
-
-def augmented_rows(
-    encoded: EncodedExamples,
-    sources: np.ndarray,
-    num_left_out: int,
-    copies_per_epoch: int | None,
-) -> TrainingRows:
-    """Returns labelled examples with augmented ones, see `store_augmented`."""
-    num_labeled, count, order = len(encoded) - len(sources), len(encoded), None
-    if copies_per_epoch is not None:
-        order = rows_with_copies(sources, num_labeled, copies_per_epoch)
-        count = len(order(0, 0))
-    counts = {
-        "rows": num_labeled,
-        "copies": len(sources),
-        "left_out": num_left_out,
-        "rows_of_epoch": count,
-    }
-    return TrainingRows(encoded, order, counts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,36 +78,49 @@ class Evaluator:
 
 
 def task_source(
-    labeled: TrainingRows,
     evaluator: Evaluator,
     num_buckets: int | None,
-    unlabeled: EncodedExamples | None = None,
-    per_labeled: float = 1.0,
-    num_rows: int | None = None,
+    examples: EncodedExamples,
+    rows_of_epoch: Callable[[int, int], np.ndarray] | None = None,
     **fields,
 ) -> Source:
     """Returns the examples of a task as a source."""
-    examples, rows = labeled.encoded, labeled.rows_of_epoch
-    without_teacher = None
-    if num_rows is not None:
-        rows = repeated_rows(len(examples), num_rows, rows)
-    if unlabeled is not None:
-        examples, rows = mix_unlabeled(examples, unlabeled, per_labeled, rows)
-        without_teacher = functools.partial(
-            task_source, labeled, evaluator, num_buckets, num_rows=num_rows
-        )
-    kind = evaluator.task.kind
+    task = evaluator.task
     return Source(
         examples,
         evaluator.encoded,
-        **bucket_orders(num_buckets, rows),
+        **bucket_orders(num_buckets, rows_of_epoch),
         evaluate=evaluator,
-        metric=evaluator.task.primary_metric,
+        metric=task.primary_metric,
         larger_is_better=True,
-        label_loss=kind.label_loss(),
-        training_metrics=kind.training_metrics,
+        label_loss=task.kind.label_loss(),
+        training_metrics=task.kind.training_metrics,
         known_outputs=functools.partial(dev_logits, evaluator),
-        without_teacher=without_teacher,
+        **fields,
+    )
+
+
+def mixed_source(
+    make: Callable[..., Source],
+    labeled: EncodedExamples,
+    unlabeled: EncodedExamples,
+    per_labeled: float,
+    rows_of_epoch: Callable[[int, int], np.ndarray] | None = None,
+    **fields,
+) -> Source:
+    """Returns labelled and unlabelled examples of a task as a source.
+
+    `make(examples, rows_of_epoch, **fields)` is `task_source` of the task.
+    """
+    examples, rows = mix_unlabeled(
+        labeled, unlabeled, per_labeled, rows_of_epoch
+    )
+    repeated = repeated_rows(len(labeled), len(rows(0, 0)), rows_of_epoch)
+    return make(
+        examples,
+        rows,
+        without_teacher=functools.partial(make, labeled, rows_of_epoch),
+        control=make(labeled, repeated),
         **fields,
     )
 
@@ -188,135 +153,98 @@ def open_task(settings: TaskData) -> Task:
     return dataclasses.replace(task, known={})
 
 
-def require_smoothable_labels(arms: dict, task: Task) -> None:
+def require_smoothable_labels(stages: tuple[Stage, ...], task: Task) -> None:
     """Requires that smoothed labels give nothing to impossible classes."""
-    smoothed = [
-        stage.name
-        for stages in arms.values()
-        for stage in stages
-        if stage.label_smoothing and stage.data == "task"
-    ]
-    if smoothed and task.head.candidates is not None:
+    if task.head.candidates is not None and any(
+        stage.label_smoothing and stage.data == "task" for stage in stages
+    ):
         raise UsageError(
             f"{task.name!r} has few possible labels for each token. Expected "
-            f"label_smoothing=0 in {', '.join(smoothed)}."
+            "stages with label_smoothing=0."
         )
 
 
-def read_train_and_dev(task: Task, settings: TaskData) -> list:
-    """Reads the training examples and the examples of dev."""
-    splits = ("train", settings.dev_split)
-    others = (name for name in task.other_dev_splits if name not in splits)
-    task.check_data((*splits, *others), settings.data_dir)
-    return _read_all(task, settings, splits)
+def load_splits(task: Task, settings: TaskData, splits: Iterable[str]) -> list:
+    """Returns the examples of some splits."""
+    return [task.load(split, settings.data_dir) for split in splits]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class TaskRows:
-    """The encoded examples of a run: to train on, and of each dev split."""
-
-    train: TrainingRows
-    dev: dict[str, EncodedExamples]
-    config: TaskConfig
-    unlabeled: EncodedExamples | None = None
-    counts: dict | None = None
-
-    def evaluators(self, task: Task, teachers: tuple) -> list[Evaluator]:
-        """Returns an evaluator for each dev split, the chosen one first."""
-        return [
-            Evaluator(task, encoded, split, teachers)
-            for split, encoded in self.dev.items()
-        ]
-
-    def source(self, evaluator: Evaluator) -> Source:
-        """Returns the source that the stages train on."""
-        train, unlabeled = self.train, self.unlabeled
-        buckets, per_labeled = self.config.data.num_buckets, 1.0
-        control = None
-        if unlabeled is not None:
-            per_labeled = self.config.unlabeled.per_labeled
-            count = train.num_rows
-            count += unlabeled_rows(count, len(unlabeled), per_labeled)
-            control = functools.partial(
-                task_source, train, evaluator, buckets, num_rows=count
-            )
-        return task_source(
-            train,
-            evaluator,
-            buckets,
-            unlabeled,
-            per_labeled,
-            control=control,
-            counts=self.counts,
-            augmented=train.counts,
-        )
+def make_evaluators(
+    task: Task, settings: TaskData, tokenizer, teachers: tuple
+) -> list[Evaluator]:
+    """Returns an evaluator for each dev split, the chosen one first."""
+    found = []
+    for split in dict.fromkeys((settings.dev_split, *task.other_dev_splits)):
+        examples = task.load(split, settings.data_dir)
+        encoded = task.encode(examples, tokenizer, settings.sequence_length)
+        found.append(Evaluator(task, encoded, split, teachers))
+    return found
 
 
 def load_task(
-    config: TaskConfig, task: Task, rows: list, tokenizer, folder
-) -> TaskRows:
-    """Encodes the examples of a run, and logs their numbers.
+    config: TaskConfig, evaluator: Evaluator, train, tokenizer, folder
+) -> Source:
+    """Encodes the examples to train on, and logs their numbers.
 
     Args:
         config: `TaskConfig`.
-        task: its `Task`.
-        rows: list of the examples to train on and those of dev.
+        evaluator: `Evaluator` on the dev split that chooses an epoch.
+        train: the examples to train on.
         tokenizer: the tokenizer of all models.
         folder: path of the run directory.
     """
-    settings, (train, dev), copies = config.data, rows, ""
-    encode = functools.partial(
-        task.encode,
-        tokenizer=tokenizer,
-        sequence_length=settings.sequence_length,
-    )
-    drawn = drawn_rows(
-        len(train), settings.max_train_rows, config.training.seed
-    )
+    task, settings, dev = evaluator.task, config.data, evaluator.encoded
+    length, seed = settings.sequence_length, config.training.seed
+    drawn = drawn_rows(len(train), settings.max_train_rows, seed)
+    rows, counts, copies = None, None, ""
     if config.augmented is None:
-        labeled = TrainingRows(encode(train.take(drawn)))
+        labeled = task.encode(train.take(drawn), tokenizer, length)
     else:
-        stored = store_augmented(
+        labeled, sources, left_out = store_augmented(
             train,
             config.augmented.file,
             tokenizer,
-            settings.sequence_length,
+            length,
             folder / "augmented",
             drawn,
-            _read_all(task, settings, kept_apart(task, settings)),
+            load_splits(task, settings, kept_apart(task, settings)),
         )
-        labeled = augmented_rows(*stored, config.augmented.copies_per_epoch)
+        per_epoch, num_rows = config.augmented.copies_per_epoch, len(labeled)
+        if per_epoch is not None:
+            rows = rows_with_copies(sources, len(drawn), per_epoch)
+            num_rows = len(rows(0, 0))
+        counts = {
+            "rows": len(drawn),
+            "copies": len(sources),
+            "left_out": left_out,
+            "rows_of_epoch": num_rows,
+        }
         copies = (
-            " ({copies} of them augmented; {left_out} more left out because "
-            "dev or test contains them; {rows_of_epoch} in an epoch)"
-        ).format_map(labeled.counts)
+            f" ({len(sources)} of them augmented; {left_out} more left out "
+            f"because dev or test contains them; {num_rows} in an epoch)"
+        )
     if task.table is not None:
         for split in ("train", settings.dev_split):
             _log.info(task.table.description(split))
-    splits = {settings.dev_split: encode(dev)}
-    for split in task.other_dev_splits:
-        if split not in splits:
-            splits[split] = encode(task.load(split, settings.data_dir))
-    encoded, dev = labeled.encoded, splits[settings.dev_split]
     _log.info(
-        f"{task.name}: {len(encoded)} examples to train on{copies}, "
-        f"{len(dev)} in {settings.dev_split}; {encoded.num_truncated} and "
-        f"{dev.num_truncated} truncated to {settings.sequence_length} tokens."
+        f"{task.name}: {len(labeled)} examples to train on{copies}, "
+        f"{len(dev)} in {settings.dev_split}; {labeled.num_truncated} and "
+        f"{dev.num_truncated} truncated to {length} tokens."
+    )
+    make = functools.partial(
+        task_source, evaluator, settings.num_buckets, augmented=counts
     )
     if config.unlabeled is None:
-        return TaskRows(labeled, splits, config)
-    read, kept = read_kept_unlabeled(task, settings, config.unlabeled)
-    counts = {
-        "rows": len(read),
-        "dropped": len(read) - len(kept),
-        "compared_with": kept_apart(task, settings),
-        "per_labeled": config.unlabeled.per_labeled,
-    }
-    _log.info(
-        f"{len(kept)} unlabelled examples; {counts['dropped']} left out "
-        f"because {', '.join(counts['compared_with'])} contain them."
+        return make(labeled, rows)
+    kept, counts = read_kept_unlabeled(task, settings, config.unlabeled)
+    return mixed_source(
+        make,
+        labeled,
+        task.encode(kept, tokenizer, length),
+        config.unlabeled.per_labeled,
+        rows,
+        counts=counts,
     )
-    return TaskRows(labeled, splits, config, encode(kept), counts)
 
 
 def drawn_rows(count: int, most: int | None, seed: int) -> np.ndarray:
@@ -327,37 +255,36 @@ def drawn_rows(count: int, most: int | None, seed: int) -> np.ndarray:
     return np.sort(order[:most])
 
 
-def read_kept_unlabeled(task: Task, settings: TaskData, unlabeled: Unlabeled):
-    """Reads unlabelled examples, with and without those in dev or test."""
+def read_kept_unlabeled(
+    task: Task, settings: TaskData, unlabeled: Unlabeled
+) -> tuple[Examples, dict]:
+    """Reads the unlabelled examples that are not in dev or test, and counts."""
     rows = read_unlabeled(unlabeled.files, unlabeled.columns, task.num_texts)
-    known = _read_all(task, settings, kept_apart(task, settings))
-    kept = without_texts_of(rows, known)
+    splits = kept_apart(task, settings)
+    kept = without_texts_of(rows, load_splits(task, settings, splits))
     if not len(kept):
         raise UsageError(
             f"None of {len(rows)} unlabelled examples is left: dev or test "
             "contains all of them."
         )
-    return rows, kept
+    dropped = len(rows) - len(kept)
+    _log.info(
+        f"{len(kept)} unlabelled examples; {dropped} left out because "
+        f"{', '.join(splits)} contain them."
+    )
+    return kept, {
+        "rows": len(rows),
+        "dropped": dropped,
+        "compared_with": splits,
+        "per_labeled": unlabeled.per_labeled,
+    }
 
 
 def kept_apart(task: Task, settings: TaskData) -> list[str]:
     """Returns the splits for evaluation whose files exist."""
-    return [
-        split
-        for split in task.splits
-        if split != "train" and _is_there(task, split, settings.data_dir)
-    ]
-
-
-def _is_there(task, split, data_dir):
-    """Whether the files of a split exist."""
-    try:
-        task.check_data([split], data_dir)
-    except (OSError, UsageError):
-        return False
-    return True
-
-
-def _read_all(task, settings, splits):
-    """The examples of some splits."""
-    return [task.load(split, settings.data_dir) for split in splits]
+    found = []
+    for split in task.splits:
+        with contextlib.suppress(OSError, UsageError):
+            task.check_data([split], settings.data_dir)
+            found.append(split)
+    return [split for split in found if split != "train"]

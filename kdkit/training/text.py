@@ -1,7 +1,6 @@
 """Running text and sentences as a source, whose own tokens are the labels."""
 
 import functools
-import itertools
 import logging
 import math
 
@@ -78,24 +77,6 @@ def text_source(
     )
 
 
-def next_token_source(
-    train: PackedRows | None,
-    held_out: PackedRows,
-    vocabulary_size: int,
-    num_words: int | None = None,
-) -> Source:
-    """Returns packed text whose tokens are predicted from those before."""
-    most = LOGITS_AT_ONCE // (held_out.sequence_length * vocabulary_size)
-    order = FullBatches(max(1, min(FEW, most)))
-    return text_source(
-        train,
-        held_out,
-        "next_token_accuracy",
-        held_out_order=order,
-        num_words=num_words,
-    )
-
-
 def sentence_source(
     train: SpanRows | PairRows | None, held_out: SpanRows | PairRows
 ) -> Source:
@@ -136,8 +117,7 @@ def token_metrics(
 
 def require_readable(settings: Lines, model) -> None:
     """Requires text in a form that the model can read."""
-    is_running = isinstance(settings, Corpus)
-    if is_running and settings.one_document and not is_causal(model):
+    if getattr(settings, "one_document", False) and not is_causal(model):
         raise UsageError(
             "one_document is for decoders. Received: one_document=True and an "
             "encoder."
@@ -151,8 +131,7 @@ def require_vocabulary(settings: Sentences | Pairs, tokenizer) -> None:
             "The vocabulary has language tokens. Expected some of "
             f"{', '.join(tokenizer.languages)} as --languages."
         )
-    is_pairs = isinstance(settings, Pairs)
-    for language in settings.sides if is_pairs else settings.languages:
+    for language in settings.languages:
         tokenizer.language_token_id(language)
 
 
@@ -221,11 +200,17 @@ def packed_source(
 ) -> Source:
     """Returns packed text as the source that a model needs."""
     if is_causal(model):
-        return next_token_source(
-            train and PackedRows(train),
-            PackedRows(held_out),
-            model.output_shape[-1],
-            held_out.num_words,
+        train = train and PackedRows(train)
+        rows = PackedRows(held_out)
+        numbers = rows.sequence_length * model.output_shape[-1]
+        return text_source(
+            train,
+            rows,
+            "next_token_accuracy",
+            held_out_order=FullBatches(
+                min(max(LOGITS_AT_ONCE // numbers, 1), FEW)
+            ),
+            num_words=held_out.num_words,
         )
     if models.backbone_of(model) is model:  # no labels: encoders are compared
         rows = train and PackedRows(train)
@@ -246,8 +231,7 @@ def load_sentences(
 
     if isinstance(settings, Pairs):
         texts = zip(*settings.pairs(is_held_out), strict=True)
-        sides = zip(texts, settings.sides, strict=True)
-        return PairRows(*itertools.starmap(encoded, sides))
+        return PairRows(*map(encoded, texts, settings.sides))
     parts = settings.parts(is_held_out)
     sentences = join_sentences(
         *(encoded(texts, language) for language, texts in parts)

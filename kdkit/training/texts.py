@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-import logging
+import itertools
 import pathlib
 from collections.abc import Callable
 
@@ -10,75 +10,76 @@ import keras
 import numpy as np
 from keras import ops
 
-from kdkit.config.data import EmbedderData, TaskData, Texts
+from kdkit.config.data import TaskData, Texts
 from kdkit.data import EncodedExamples, Examples, SequenceDataset, encode
 from kdkit.data.selection import choose, take
 from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.losses import InBatchContrastive
-from kdkit.models.conventions import PLAIN, Conventions
-from kdkit.tasks import Task
+from kdkit.models.conventions import Conventions
 from kdkit.tasks.embedding_metrics import pair_metrics
-from kdkit.training.source import Source, bucket_orders, measured, reader
+from kdkit.training.source import (
+    Source,
+    bucket_orders,
+    log_texts,
+    measured,
+    reader,
+)
 from kdkit.training.tasks import open_task
 
-_log = logging.getLogger(__name__)
 SPEARMAN = "spearman"
+TEMPERATURE = 0.05  # as in SimCSE
 
 
-def open_pairs(scored: TaskData | None) -> Task | None:
-    """Returns the task whose pairs measure models, `None` without one."""
-    if scored is None:
-        return None
-    task = open_task(scored)
-    if not (task.is_regression and task.num_texts == 2):
-        raise UsageError(
-            "Sentence encoders are measured on pairs of texts with scores, "
-            f"such as stsb. Received: task {task.name!r}."
-        )
-    return task
+class ScoredPairs:
+    """Pairs of texts with scores, on which sentence encoders are measured.
 
+    Args:
+        scored: `TaskData` whose dev split is measured, or `None` for no pairs.
 
-def read_known(task: Task | None, settings: EmbedderData) -> tuple:
-    """Returns the texts of the pairs, and in words what has them."""
-    if task is None:
-        return [], ()
-    scored = settings.scored
-    examples = task.load(scored.dev_split, scored.data_dir)
-    texts = [text for one in examples.texts for text in one]
-    return texts, (f"{task.name} {scored.dev_split}",)
-
-
-def encode_pairs(
-    task: Task | None,
-    settings: EmbedderData,
-    tokenizer,
-    conventions: Conventions = PLAIN,
-) -> tuple[EncodedExamples | None, Callable[[Callable], dict] | None]:
-    """Encodes the texts of scored pairs.
-
-    Returns:
-        Tuple of the texts, and of a function that measures a sentence encoder
-        on the pairs; `None` and `None` without a task.
+    Attributes:
+        texts: list of strings.
+        names: tuple of strings. In words, what has these texts.
     """
-    if task is None:
-        return None, None
-    scored = settings.scored
-    examples = task.load(scored.dev_split, scored.data_dir)
-    texts = list(dict.fromkeys(text for one in examples.texts for text in one))
-    number = {text: place for place, text in enumerate(texts)}
-    sides = np.array([[number[text] for text in one] for one in examples.texts])
-    scores = np.asarray(examples.labels, "float64").reshape(-1)
-    texts = [conventions.prompt() + text for text in texts]
-    encoded = encode(Examples((texts,)), tokenizer, settings.sequence_length)
-    vectors = reader(encoded)
 
-    def measure(predict):
-        first, second = vectors(predict)[sides]
-        metrics = pair_metrics(first, second, scores, conventions.similarity)
-        return measured(scored.dev_split, scores, metrics)
+    def __init__(self, scored: TaskData | None):
+        self.names, self.texts, self._sides = (), [], ()
+        if scored is None:
+            return
+        task = open_task(scored)
+        if not (task.is_regression and task.num_texts == 2):
+            raise UsageError(
+                "Sentence encoders are measured on pairs of texts with scores, "
+                f"such as stsb. Received: task {task.name!r}."
+            )
+        examples = task.load(scored.dev_split, scored.data_dir)
+        self._sides, self._scores = examples.texts, examples.labels
+        self.texts = [*itertools.chain(*examples.texts)]
+        self._split = scored.dev_split
+        self.names = (f"{task.name} {scored.dev_split}",)
 
-    return encoded, measure
+    def encode(
+        self, tokenizer, sequence_length: int, conventions: Conventions
+    ) -> tuple[EncodedExamples, Callable[[Callable], dict]] | tuple[None, None]:
+        """Returns the encoded texts, and what measures an encoder on them."""
+        if not self.texts:
+            return None, None
+        texts = [*dict.fromkeys(self.texts)]
+        number = {text: place for place, text in enumerate(texts)}
+        sides = [[number[text] for text in one] for one in self._sides]
+        scores = np.asarray(self._scores, "float64").reshape(-1)
+        texts = [conventions.prompt() + text for text in texts]
+        encoded = encode(Examples((texts,)), tokenizer, sequence_length)
+        vectors = reader(encoded)
+
+        def measure(predict):
+            first, second = vectors(predict)[np.array(sides)]
+            metrics = pair_metrics(
+                first, second, scores, conventions.similarity
+            )
+            return measured(self._split, scores, metrics)
+
+        return encoded, measure
 
 
 class WithPartners(SequenceDataset):
@@ -102,16 +103,11 @@ class WithPartners(SequenceDataset):
         return x, np.repeat(rows, 2).astype("int32")
 
 
-def same_texts(texts: EncodedExamples) -> np.ndarray:
-    """Returns each text as its own partner, with another dropout (SimCSE)."""
-    return np.arange(len(texts))
-
-
 def vector_source(
     train: EncodedExamples,
     held_out: EncodedExamples,
     num_buckets: int | None,
-    partners: Callable[[EncodedExamples], np.ndarray] = same_texts,
+    partners: Callable[[EncodedExamples], np.ndarray] | None = None,
     **fields,
 ) -> Source:
     """Returns texts whose vectors are compared with a teacher's.
@@ -120,15 +116,17 @@ def vector_source(
         train, held_out: `EncodedExamples` without labels.
         num_buckets: as in `Buckets`.
         partners: callable from texts to the partner of each, which its vector
-            is compared with where no teacher is.
+            is compared with where no teacher is. Defaults to the text itself,
+            with another dropout (SimCSE).
         **fields: further fields of `Source`.
     """
 
     def without_teacher():
+        pair = partners or (lambda texts: np.arange(len(texts)))
         return dataclasses.replace(
             source,
-            train=WithPartners(train, partners(train)),
-            held_out=WithPartners(held_out, partners(held_out)),
+            train=WithPartners(train, pair(train)),
+            held_out=WithPartners(held_out, pair(held_out)),
             label_loss=ContrastiveLoss(),
         )
 
@@ -144,18 +142,18 @@ def vector_source(
 
 def texts_source(
     settings: Texts,
-    task: Task | None,
+    pairs: ScoredPairs,
     tokenizer,
     directory,
-    conventions: Conventions = PLAIN,
+    conventions: Conventions,
 ) -> Source:
     """Reads and encodes the texts of a run, and its pairs."""
-    pairs, measure = encode_pairs(task, settings, tokenizer, conventions)
-    known, compared = read_known(task, settings)
+    length = settings.sequence_length
+    dev, measure = pairs.encode(tokenizer, length, conventions)
     choice = functools.cache(
         lambda: choose(
             ((line,) for line in settings.lines()),
-            known,
+            pairs.texts,
             settings.holds_out,
         )
     )
@@ -168,14 +166,15 @@ def texts_source(
         return store_texts(
             texts,
             tokenizer,
-            settings.sequence_length,
+            length,
             pathlib.Path(directory, name),
             conventions.training_prompts,
         )
 
     train, counts = stored("train")
-    held_out = stored("held_out")[0] if pairs is None else pairs
-    log_texts(train, held_out, counts, compared)
+    held_out = stored("held_out")[0] if dev is None else dev
+    counts = {**counts, "compared_with": pairs.names}
+    log_texts("texts", train, held_out, counts)
     return vector_source(
         train,
         held_out,
@@ -184,38 +183,15 @@ def texts_source(
         evaluate_teacher=measure,
         metric="loss" if measure is None else SPEARMAN,
         larger_is_better=measure is not None,
-        counts={**counts, "compared_with": compared},
+        counts=counts,
     )
 
 
-def log_texts(train, held_out, counts: dict, compared: tuple) -> None:
-    """Logs the numbers of texts."""
-    _log.info(
-        f"texts: {len(train)} to train on, {len(held_out)} to measure on; "
-        f"{train.num_truncated} truncated to {train.sequence_length} tokens; "
-        f"left out: {counts['empty']} without text, {counts['repeated']} "
-        "repeated."
-    )
-    if counts["dropped"]:
-        _log.warning(
-            f"{counts['dropped']} texts are left out because they or their "
-            f"sources are also in {' or '.join(compared)}."
-        )
-
-
-@keras.saving.register_keras_serializable(package="kdkit")
 class ContrastiveLoss(keras.losses.Loss):
     """`kdkit.losses.InBatchContrastive` between the two rows of each text."""
 
-    def __init__(self, temperature=0.05, name="contrastive_loss", **options):
-        super().__init__(name=name, **options)
-        self._loss = InBatchContrastive(temperature)
-
     def call(self, y_true, y_pred):
         """Returns the mean of all texts, once for each row."""
-        mean = self._loss(y_pred[0::2], y_pred[1::2])
+        loss = InBatchContrastive(TEMPERATURE)
+        mean = loss(y_pred[0::2], y_pred[1::2])
         return ops.ones_like(y_pred[:, 0]) * ops.cast(mean, y_pred.dtype)
-
-    def get_config(self):
-        temperature = self._loss.temperature
-        return {**super().get_config(), "temperature": temperature}

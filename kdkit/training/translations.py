@@ -7,23 +7,16 @@ import pathlib
 import numpy as np
 
 from kdkit.config.data import Translations
-from kdkit.data.selection import Choice
 from kdkit.data.stored_translations import (
     StoredTranslations,
     choose_translations,
     store_translations,
 )
 from kdkit.errors import UsageError
-from kdkit.models.conventions import PLAIN, Conventions
-from kdkit.tasks import Task
+from kdkit.models.conventions import Conventions
 from kdkit.tasks.embedding_metrics import bitext_metrics
-from kdkit.training.source import Source, measured, reader
-from kdkit.training.texts import (
-    encode_pairs,
-    log_texts,
-    read_known,
-    vector_source,
-)
+from kdkit.training.source import Source, log_texts, measured, reader
+from kdkit.training.texts import ScoredPairs, vector_source
 
 ACCURACY = "bitext_accuracy"
 VOCABULARY_TEXTS = 2_000_000  # to train a vocabulary on
@@ -35,12 +28,11 @@ def bitext_measure(texts: StoredTranslations, languages: tuple, pairs=None):
     Args:
         texts: `StoredTranslations`.
         languages: tuple of strings. The first is that of the sources.
-        pairs: as from `encode_pairs`: a function whose metrics are added, or
-            `None`.
+        pairs: as from `ScoredPairs.encode`: a function whose metrics are
+            added, or `None`.
     """
     outputs, rows = reader(texts), texts.source_rows
     sources = np.flatnonzero(texts.languages == 0)
-    sources = sources[np.argsort(rows[sources])]
 
     def measure(predict):
         vectors, found = outputs(predict), {}
@@ -85,45 +77,48 @@ def vocabulary_texts(settings: Translations) -> list[str]:
 
 def translations_source(
     settings: Translations,
-    task: Task | None,
+    pairs: ScoredPairs,
     tokenizer,
     teacher_tokenizer,
     directory,
-    conventions: Conventions = PLAIN,
+    conventions: Conventions,
 ) -> Source:
     """Reads and encodes the texts of a run, and its pairs."""
-    known, compared = read_known(task, settings)
+    known, compared = pairs.texts, pairs.names
     if settings.held_out:
         compared += ("the held-out files",)
-        lines = settings.lines(held_out=True)
-        known = itertools.chain(known, itertools.chain.from_iterable(lines))
-    choice = measured_choice = choose_translations(
-        settings.lines(), known, settings.holds_out
-    )
+        lines = settings.texts(held_out=True)
+        known = itertools.chain(known, lines)
+    choice = choose_translations(settings.lines(), known, settings.holds_out)
+    train, dev = choice.part(held_out=False), choice.part(held_out=True)
     if settings.held_out:
-        measured_choice = choose_translations(settings.lines(held_out=True))
-    require_translations(choice, measured_choice, settings)
+        lines = settings.lines(held_out=True)
+        dev = choose_translations(lines).part(held_out=False)
+    require_languages("train", train, settings.languages)
+    require_languages("measure", dev, settings.languages)
 
-    def stored(name, tokenizer):
-        is_from_files = bool(settings.held_out) and name != "train"
+    def stored(name, part, tokenizer):
+        is_from_files = bool(settings.held_out) and part is dev
         return store_translations(
             functools.partial(settings.lines, is_from_files),
-            measured_choice if is_from_files else choice,
+            part,
             tokenizer,
             teacher_tokenizer,
             settings.sequence_length,
             pathlib.Path(directory, name),
             len(settings.languages),
-            held_out=name != "train" and not is_from_files,
         )
 
     def measure_on(texts, tokenizer):
-        _, pairs = encode_pairs(task, settings, tokenizer, conventions)
-        return bitext_measure(texts, settings.languages, pairs)
+        length = settings.sequence_length
+        _, on_pairs = pairs.encode(tokenizer, length, conventions)
+        return bitext_measure(texts, settings.languages, on_pairs)
 
-    train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)
-    log_texts(train, held_out, choice.counts, compared)
-    for_teacher = stored("held_out_for_teacher", teacher_tokenizer)
+    train = stored("train", train, tokenizer)
+    held_out = stored("held_out", dev, tokenizer)
+    counts = {**choice.counts, "compared_with": compared}
+    log_texts("texts", train, held_out, counts)
+    for_teacher = stored("held_out_for_teacher", dev, teacher_tokenizer)
     return vector_source(
         train,
         held_out,
@@ -134,21 +129,14 @@ def translations_source(
         metric=ACCURACY,
         larger_is_better=True,
         teacher_outputs=source_outputs,
-        counts={**choice.counts, "compared_with": compared},
+        counts=counts,
     )
 
 
-def require_translations(
-    choice: Choice, measured: Choice, settings: Translations
-) -> None:
-    """Checks that each language has texts to train and to measure on."""
-    parts = {
-        "train": choice.part(held_out=False),
-        "measure": measured.part(held_out=not settings.held_out),
-    }
-    languages = dict(enumerate(settings.languages))
-    for purpose, (rows, _) in parts.items():
-        missing = {*languages} - {*(rows % len(languages)).tolist()}
-        if missing:
-            names = ", ".join(languages[one] for one in sorted(missing))
-            raise UsageError(f"There are no texts to {purpose} on in {names}.")
+def require_languages(purpose: str, part: tuple, languages: tuple) -> None:
+    """Requires texts in each language to train, or to measure, on."""
+    count = len(languages)
+    missing = {*range(count)} - {*(part[0] % count).tolist()}
+    if missing:
+        names = ", ".join(languages[one] for one in sorted(missing))
+        raise UsageError(f"There are no texts to {purpose} on in {names}.")

@@ -18,10 +18,12 @@ from kit.helpers import (
     distiller,
     eager_steps,
     labels,
+    python_blocks,
     to_numpy,
 )
+from kit.trained import make_optimizer, padding_row
 
-from kdkit import Objective, export, losses, run_on_arrays
+from kdkit import Objective, export, losses
 from kdkit.recipes import RECIPES
 from kdkit.taps import TEACHER_OUTPUTS, tapped
 
@@ -88,16 +90,26 @@ def test_a_step_is_that_of_tensorflow(tmp_path):
             )
 
 
-def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
+def test_a_recipe_on_arrays_is_a_distiller_for_each_stage():
+    teacher, student = bert(2, 12, seed=1), bert(1, 8, seed=2)
+    before, names = student.get_weights(), {"teacher": teacher}
+    names |= {"student": student, "x": batch(), "y": labels()}
+    text = python_blocks("backends")[0].replace("stage.epochs", "1")
+    with eager_steps():
+        exec(text, names | {"dev_x": batch(), "dev_y": labels()})
+    assert not np.array_equal(student.get_weights()[0], before[0])
+
+
+def test_tinyberts_code_leaves_the_padding_token_alone():
     stage, _ = RECIPES["tinybert"].variant("tinybert").stages
-    stage = dataclasses.replace(stage, epochs=2, learning_rate=0.01)
+    stage = dataclasses.replace(stage, learning_rate=0.01)
     student = bert(1, 8, seed=2)
     table = student.backbone.token_embedding.embeddings
     before = to_numpy(table)
-    with eager_steps():
-        run_on_arrays(
-            [stage], bert(2, 12, seed=1), student, batch(8), labels(8)
-        )
+    model = distiller(None, student, stage.weighted_objectives())
+    row = padding_row(student, 0)
+    model.compile(make_optimizer(stage, 2, padding_row=row), run_eagerly=True)
+    model.fit(batch(8), epochs=2, verbose=0)
     after = to_numpy(table)
     decayed = before[0] * (1 - 0.01 * stage.weight_decay) ** 2
     np.testing.assert_allclose(after[0], decayed, atol=1e-6)

@@ -3,11 +3,11 @@
 import dataclasses
 
 import keras
-import numpy as np
 import pytest
+from kit.trained import make_label_loss
 
 import kdkit
-from kdkit import models, run_on_arrays
+from kdkit import models
 from kdkit.config.data import Augmentation, Corpus, TaskData, Texts
 from kdkit.config.model import Sizes
 from kdkit.config.runs import (
@@ -40,13 +40,6 @@ def fine_tuning(stage=STAGE, task="sentiment", training=None, **data):
         stages=(stage,),
         training=Training(**(training or {})),
     )
-
-
-def on_arrays(stage, loss=None):
-    inputs = keras.Input((2,), name="x")
-    student = keras.Model({"x": inputs}, keras.layers.Dense(1)(inputs))
-    x = {"x": np.zeros((1, 2))}
-    run_on_arrays([stage], None, student, x, np.zeros(1), loss=loss)
 
 
 def long_sequences(path):
@@ -130,7 +123,7 @@ MISTAKES = {
     ),
     "embedders on classes": (embedders_on_classes, "scores"),
     "smoothed scores": (
-        lambda _: on_arrays(
+        lambda _: make_label_loss(
             dataclasses.replace(STAGE, label_smoothing=0.1),
             keras.losses.MeanSquaredError(),
         ),
@@ -141,11 +134,6 @@ MISTAKES = {
         "files",
     ),
     "a document for an encoder": (a_document_for_an_encoder, "one_document"),
-    "text on arrays": (
-        lambda _: on_arrays(dataclasses.replace(STAGE, data="corpus")),
-        "text",
-    ),
-    "parts on arrays": (lambda _: on_arrays(IN_PARTS), "gradient_accumulation"),
     "float16 on devices": (
         lambda _: fine_tuning(training={"strategy": "mirrored", **FLOAT16}),
         "float16",

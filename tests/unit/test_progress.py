@@ -2,6 +2,7 @@
 
 import logging
 import time
+import types
 
 import pytest
 
@@ -13,7 +14,8 @@ def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     caplog.set_level(logging.DEBUG, "kdkit")
     logs = {"loss": 1.0, "learning_rate": 0.1}
-    lines = Progress("student", 3, 2, "accuracy", seconds_between=0.0)
+    source = types.SimpleNamespace(metric="accuracy", larger_is_better=True)
+    lines = Progress("student", 3, 2, source)
     for epoch, accuracy in enumerate((0.9, 0.8)):
         lines.on_epoch_begin(epoch)
         for batch in range(2):
@@ -34,6 +36,7 @@ def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
     assert last.dev == "accuracy 0.9000 (best 0.9000)"
     assert "epoch 2/3, done in" in caplog.messages[-1]
     lines.on_epoch_begin(2)
+    clock[0] += 1.0
     lines.on_train_batch_end(0, {"loss": 1.0})
     assert caplog.records[-1].progress.dev == "accuracy 0.8000 (best 0.9000)"
 

@@ -10,6 +10,7 @@ import pytest
 from kdkit import data
 from kdkit.data import PADDING
 from kdkit.data import stream as stream_module
+from kdkit.data.augmented import rows_with_copies
 from kdkit.data.stream import Shares
 from kdkit.recipes import Stage
 from kdkit.tasks import get_task
@@ -17,14 +18,12 @@ from kdkit.training.candidates import EncodedCandidates, queries_source
 from kdkit.training.source import Source
 from kdkit.training.tasks import (
     Evaluator,
-    TrainingRows,
-    augmented_rows,
+    mixed_source,
     task_source,
 )
 from kdkit.training.text import (
     FEW_ROWS,
     full_batches,
-    next_token_source,
     sentence_source,
     text_source,
 )
@@ -58,17 +57,19 @@ def tagged(count):
     return data.EncodedTokens(**fields)
 
 
-def on_task(rows, **settings):
+def on_task(*rows, **fields):
     evaluator = Evaluator(get_task("sentiment"), encoded(20, seed=1))
-    if isinstance(rows, data.EncodedExamples):
-        rows = TrainingRows(rows)
-    return task_source(rows, evaluator, num_buckets=3, **settings)
+    return task_source(evaluator, 3, *rows, **fields)
 
 
 def augmented(count, num_copies):
     sources = np.repeat(np.arange(count), num_copies).astype("int32")
-    rows = encoded(count * (1 + num_copies))
-    return augmented_rows(rows, sources, 0, 1)
+    order = rows_with_copies(sources, count, 1)
+    return on_task(encoded(count * (1 + num_copies)), order)
+
+
+def mixed():
+    return mixed_source(on_task, encoded(20), encoded(30, 2), 0.5)
 
 
 def packed(count=21, width=LENGTH, stride=None):
@@ -91,8 +92,8 @@ def plain():
 
 def next_tokens(stride):
     corpus = packed(width=LENGTH + 1, stride=stride)
-    held_out = data.PackedRows(corpus)
-    return next_token_source(data.PackedRows(corpus), held_out, 60)
+    rows = data.PackedRows(corpus), data.PackedRows(corpus)
+    return text_source(*rows, "next_token_accuracy")
 
 
 def sentences(tokenizer, language):
@@ -155,14 +156,9 @@ SOURCES = {
     "labelled": Row(lambda: on_task(encoded(30)), 30),
     "labelled tokens": Row(lambda: on_task(tagged(30)), 30),
     "questions": Row(lambda: on_task(encoded(30, sequences_per_row=2)), 30),
-    "unlabelled": Row(
-        lambda: on_task(encoded(20), unlabeled=encoded(30, 2), per_labeled=0.5),
-        30,
-    ),
-    "augmented": Row(lambda: on_task(augmented(15, 3)), 30),
-    "repeated": Row(
-        lambda: on_task(encoded(20), num_rows=30), 30, repeats=True
-    ),
+    "unlabelled": Row(mixed, 30),
+    "augmented": Row(lambda: augmented(15, 3), 30),
+    "repeated": Row(lambda: mixed().control, 30, repeats=True),
     "masked": Row(masked, 16, needs=("tokenizer",)),
     "plain": Row(plain, 16),
     "next tokens": Row(lambda: next_tokens(LENGTH), 16),

@@ -172,12 +172,10 @@ def stored(tmp_path, tokenizer):
         calls.append(1)
         return iter(TRANSLATIONS)
 
-    def store(every=0, **options):
+    def store(every=0):
         choice = choose_translations(TRANSLATIONS, every=every)
-        place = tmp_path / "texts"
-        return store_translations(
-            read, choice, own, tokenizer, LENGTH, place, 3, **options
-        )
+        part, place = choice.part(held_out=bool(every)), tmp_path / "texts"
+        return store_translations(read, part, own, tokenizer, LENGTH, place, 3)
 
     store.calls = calls
     return store
@@ -205,7 +203,7 @@ def test_rows_are_stored_with_the_source_of_their_line(
 
 
 def test_held_out_rows_have_sources_of_their_own(stored):
-    texts = stored(every=2, held_out=True)
+    texts = stored(every=2)
     assert texts.source_rows.tolist() == [0, 0, 0, 0, 1, 1, 1]
     assert texts.languages.tolist() == [0, 1, 2, 1, 0, 1, 2]
     assert len(texts.sources) == 2

@@ -8,8 +8,10 @@ import tensorflow as tf
 
 from kdkit.config import data as config
 from kdkit.data.retrieval import Candidates
+from kdkit.models.conventions import PLAIN
 from kdkit.training import candidates, distribution, text, translations
 from kdkit.training.callbacks import StopAtNonFinite
+from kdkit.training.texts import ScoredPairs
 
 
 def queries(train, held_out=None):
@@ -22,7 +24,8 @@ def queries(train, held_out=None):
 
     held_out_files = ("b",) * (held_out is not None)
     made = Settings(files=("a",), held_out=held_out_files)
-    candidates.candidates_source(made, None, None, None, None)
+    pairs = ScoredPairs(None)
+    candidates.candidates_source(made, pairs, None, None, None, PLAIN)
 
 
 def equal_queries(count, number):
@@ -51,9 +54,8 @@ def nan_on_text():
 
 
 def translations_of_one_language():
-    made = config.Translations(files=("a.en", "a.de"), tokenizer=9)
-    choice = types.SimpleNamespace(part=lambda held_out: (np.arange(1), None))
-    translations.require_translations(choice, choice, made)
+    part = np.arange(1), np.arange(1)
+    translations.require_languages("train", part, ("en", "de"))
 
 
 def no_languages():
