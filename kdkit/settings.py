@@ -136,6 +136,8 @@ def _mistake(one, values, names):
         path.append(str(one["loc"][-1]))
     text = one["msg"].removeprefix("Value error, ").removesuffix(".")
     received = one["input"]
+    if isinstance(received, UsageError):  # found before validation
+        text = str(received).removesuffix(".")
     if isinstance(received, str | int | float | None):
         text += f". Received: {received!r:.80}"
     return ": ".join(filter(None, [".".join(path), f"{text}."]))

@@ -239,6 +239,19 @@ class TextConfig(Run):
             raise ValueError("the tokenizer is the teacher's or checkpoint's")
         return self
 
+    @model_validator(mode="after")
+    def _one_language_a_file(self):
+        known = {}
+        for text in (one.corpus for one in (*self.steps.values(), self)):
+            languages = getattr(text, "languages", ())
+            for file, one in zip(text.files, languages, strict=False):
+                if known.setdefault(file, one) != one:
+                    raise ValueError(
+                        f"{file} is {known[file]!r} in one text and {one!r} in "
+                        "another"
+                    )
+        return self
+
     @property
     def has_random_weights(self) -> bool:
         """Whether the model comes without a tokenizer."""
