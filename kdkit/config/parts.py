@@ -51,10 +51,9 @@ def over(layer: dict, given: dict) -> dict:
     A student of another kind replaces the layer's.
     """
     tree = merged(layer, given)
-    students = [one.get("student", {}) for one in (layer, given)]
-    kinds = [*map(kind_of_student, students)]
+    kinds = [kind_of_student(one.get("student", {})) for one in (layer, given)]
     if None not in kinds and kinds[0] != kinds[1]:
-        tree["student"] = students[1]
+        tree["student"] = given["student"]
     return tree
 
 
@@ -67,17 +66,18 @@ def over_stages(stages: dict, layer: dict, given: dict) -> dict:
     given = {**given}
     named, every = given.pop("stages", {}), given.pop("every_stage", {})
     wanted = listed(given.pop("only_stages", [*stages]))
-    chosen = [name for name in stages if name in wanted]
-    chosen += {*named, *wanted} - {*stages}
     short = {name: given.pop(name) for name in SHORT if name in given}
+    names = dict.fromkeys([*stages, *named, *wanted])
+    chosen = [one for one in names if one in wanted or one not in stages]
     places = [f"stages.{one}" for one in chosen]
     if layer["kind"] == "text":
         places += [f"steps.{one}.stages.NAME" for one in layer.get("steps", ())]
     if short and len(places) != 1:
-        fields = ", ".join(f"{one}.{[*short][0]}" for one in places)
+        name = next(iter(short))
+        fields = ", ".join(f"{place}.{name}" for place in places)
         raise UsageError(
-            f"{[*short][0]} matches several fields of this run. Expected one "
-            f"of {fields}."
+            f"{name} matches several fields of this run. Expected one of "
+            f"{fields}."
         )
     made = {}
     for name in chosen:

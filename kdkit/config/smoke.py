@@ -10,6 +10,7 @@ from kdkit.config.parts import (
 )
 from kdkit.models import PRESETS, BilstmConfig
 from kdkit.recipes import RECIPES, TokenVectors
+from kdkit.settings import merged
 
 
 def sizes(num_layers: int, hidden_dim: int, **more) -> dict:
@@ -45,16 +46,15 @@ HELD_OUT = {"files": [], "held_out_every": 20}
 CORPUS = HELD_OUT | {"sequence_length": 32, "max_texts": 800}
 LANGUAGES = {"languages": ["en", "de"]}  # with language tokens
 SENTENCES = HELD_OUT | {"sequence_length": 64, "max_texts": 240} | LANGUAGES
-LONG = {"data": {"max_train_rows": None, "num_buckets": 2}}
 # The demo, above the smoke run of TinyBERT.
+LONG = {"data": {"max_train_rows": None, "num_buckets": 2}}
+SLOW = {"every_stage": {"epochs": 4, "learning_rate": 5e-4}}
 DEMO = LONG | {
     "control": True,
     "student": sizes(2, 32),
     "every_stage": {"epochs": 3},
-    "steps": {"teacher": LONG | {"student": sizes(4, 96)}},
+    "steps": {"teacher": LONG | SLOW | {"student": sizes(4, 96)}},
 }
-SLOW = {"every_stage": {"epochs": 4, "learning_rate": 5e-4}}
-DEMO["steps"]["teacher"] |= SLOW
 
 
 def smoke_layer(given: dict) -> dict:
@@ -102,28 +102,26 @@ def _student(plan):
 
 def _embedder(kind, recipe):
     """A tiny sentence encoder from a tiny encoder or cross-encoder."""
-    teacher = _first_run(TEXT, 48, corpus=CORPUS)
-    data = {"max_texts": 800, "scored": SIMILARITY}
-    student = {"copy_from": "teacher", "layers": [1, 3]}
-    pooling, stages = "mean", {}
+    layer = TINY | {
+        "data": {"files": [], **ROWS},
+        "teacher": "run:teacher",
+        "student": {"copy_from": "teacher", "layers": [1, 3]},
+    }
     if kind == "candidates":
-        teacher = _first_run(TEACHER, 48, data=DATA | SIMILARITY)
-        data, pooling = {"pair_length": 32}, None
+        pairs = _first_run(TEACHER, 48, data=DATA | SIMILARITY)
+        more = {"data": {"pair_length": 32}, "steps": {"teacher": pairs}}
+        return merged(layer, more)
+    data = {"max_texts": 800, "scored": SIMILARITY}
     if kind == "translations":
         data |= {"held_out_every": 20, "tokenizer": 200}
     if isinstance(recipe.student, TokenVectors):
-        student = {"dimensions": 16}
-    if any(one.name == "matryoshka" for one in recipe.stages[0].objectives):
-        prefixes = {"matryoshka": {"loss": {"dimensions": [24, 12]}}}
-        stages = {recipe.stages[0].name: {"objectives": prefixes}}
-    return TINY | {
-        "data": {"files": [], **ROWS, **data},
-        "teacher": "run:teacher",
-        "student": student,
-        "stages": stages,
-        "pooling": pooling,
-        "steps": {"teacher": teacher},
-    }
+        layer["student"] = {"dimensions": 16}
+    (stage,) = recipe.stages
+    if "matryoshka" in [one.name for one in stage.objectives]:
+        narrow = {"matryoshka": {"loss": {"dimensions": [24, 12]}}}
+        layer["stages"] = {stage.name: {"objectives": narrow}}
+    layer["steps"] = {"teacher": _first_run(TEXT, 48, corpus=CORPUS)}
+    return merged(layer, {"data": data, "pooling": "mean"})
 
 
 def _chain(family):
