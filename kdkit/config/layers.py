@@ -2,16 +2,14 @@
 
 Each layer overrides the one before, field by field; the result is validated
 once. What is given may also have short names: `epochs`, `batch_size` and
-`learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
-makes before it: `encoder`, `general`, `augment_model`, `decoder`.
+`learning_rate` of the only stage, `only_stages`, fields of `every_stage`,
+`quantize`, and what a run makes before it: `encoder`, `general`,
+`augment_model`, `decoder`.
 """
 
-import functools
 import json
 import pathlib
 import tomllib
-
-from pydantic import ValidationError
 
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
@@ -19,21 +17,20 @@ from kdkit.config.fields import names_at
 from kdkit.config.parts import (
     TEACHER,
     TEXT,
-    by_name,
     kind_of,
     over,
     over_stages,
     student_named,
     task_named,
 )
-from kdkit.config.runs import ADAPTER, AnyRun
+from kdkit.config.runs import AnyRun
 from kdkit.config.smoke import smoke_layer
 from kdkit.config.task_layer import task_layer, with_steps
 from kdkit.config.text_layers import chain_layer, text_layer
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import unknown
 from kdkit.recipes import RECIPES
 from kdkit.recipes.tinybert import copies_for
-from kdkit.settings import in_words, merged
+from kdkit.settings import from_dict, merged, to_dict
 
 # In config.json, next to the fields.
 NOTED = ("provenance", "replicas", "requested")
@@ -68,7 +65,7 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         if smoke:
             given = over(smoke_layer(given), given)
         tree = _completed(given)
-    return _validated(ADAPTER.validate_python, tree, AnyRun)
+    return from_dict(AnyRun, tree, names_at)
 
 
 def _completed(given):
@@ -79,7 +76,8 @@ def _completed(given):
     given = {**given, "student": student_named(given.get("student", {}))}
     make = LAYERS.get(kind_of(given), embedder_layer)
     stages, layer = make(given)
-    tree = over_stages(by_name(stages), layer, given)
+    by_name = {stage.name: to_dict(stage) for stage in stages}
+    tree = over_stages(by_name, layer, given)
     if tree["kind"] == "task":
         tree = with_steps(tree, stages)
     student = tree["student"]
@@ -114,8 +112,7 @@ def _step(step, run):
 
 def augmentation_of(given: dict) -> Augmentation:
     """Returns the config of kdkit augment."""
-    tree = _augmentation(given)
-    return _validated(Augmentation.model_validate, tree, Augmentation)
+    return from_dict(Augmentation, _augmentation(given), names_at)
 
 
 def _augmentation(given):
@@ -123,14 +120,6 @@ def _augmentation(given):
     data, _ = task_named(given.get("data", {}))
     copies = copies_for(data.get("task"), given.get("parity"))
     return {"num_copies": copies, **given, "data": data}
-
-
-def _validated(validate, tree, kind):
-    try:
-        return validate(tree)
-    except ValidationError as error:
-        names = functools.partial(names_at, kind)
-        raise UsageError(in_words(error, tree, names)) from error
 
 
 def named_by(source: str) -> dict:

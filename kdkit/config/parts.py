@@ -91,11 +91,6 @@ def over_stages(stages: dict, layer: dict, given: dict) -> dict:
     return over(layer, given) | {"stages": made}
 
 
-def by_name(stages) -> dict:
-    """Returns the fields of stages by name."""
-    return {stage.name: to_dict(stage) for stage in stages}
-
-
 def student_named(student: dict) -> dict:
     """Returns the fields of the student that short names mean.
 

@@ -242,14 +242,13 @@ class TextConfig(Run):
     @model_validator(mode="after")
     def _one_language_a_file(self):
         known = {}
-        for text in (one.corpus for one in (*self.steps.values(), self)):
-            languages = getattr(text, "languages", ())
-            for file, one in zip(text.files, languages, strict=False):
-                if known.setdefault(file, one) != one:
-                    raise ValueError(
-                        f"{file} is {known[file]!r} in one text and {one!r} in "
-                        "another"
-                    )
+        for run in (*self.steps.values(), self):
+            text = getattr(run, "corpus", None)
+            sides = [getattr(text, of, ()) for of in ("files", "languages")]
+            for file, one in zip(*sides, strict=False):
+                first = known.setdefault(file, one)
+                if first != one:
+                    raise ValueError(f"languages of {file}: {first!r}, {one!r}")
         return self
 
     @property
