@@ -91,6 +91,14 @@ def over_stages(stages: dict, layer: dict, given: dict) -> dict:
     return over(layer, given) | {"stages": made}
 
 
+def first_run(run: dict, recipe: str, start, **fields) -> dict:
+    """Returns a run of a place or a student before a run, trained like it."""
+    training = {**run.get("training", {}), "seed": 0}
+    if isinstance(start, str):
+        start = {"checkpoint": start}
+    return {"recipe": recipe, "training": training, "student": start, **fields}
+
+
 def student_named(student: dict) -> dict:
     """Returns the fields of the student that short names mean.
 

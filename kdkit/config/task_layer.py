@@ -9,6 +9,7 @@ from kdkit.config.model import student_of
 from kdkit.config.parts import (
     TEACHER,
     TEXT,
+    first_run,
     one_length,
     recipe_named,
     task_named,
@@ -82,14 +83,11 @@ def with_steps(tree: dict, stages) -> dict:
     student, text = tree["student"], tree.get("corpus")
     learns = any(one.objectives for one in stages if one.data == "corpus")
     if encoder:
-        origin, start = encoder, {"checkpoint": encoder}
-        same = {"training": {**tree.get("training", {}), "seed": 0}}
+        origin = encoder
         if learns and find(encoder).kind != "masked_lm":
-            made = {"recipe": TEXT, "corpus": text, "student": start}
-            steps["pretrained"] = same | made
             origin = "run:pretrained"
-        start = {"checkpoint": origin}
-        steps["teacher"] = same | {"recipe": TEACHER, "student": start}
+            steps["pretrained"] = first_run(tree, TEXT, encoder, corpus=text)
+        steps["teacher"] = first_run(tree, TEACHER, origin)
         tree.setdefault("teacher", ["run:teacher"])
     copies = student.get("copy_from") == "pretrained"
     if origin and (learns or copies or general):

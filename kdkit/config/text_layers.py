@@ -4,6 +4,7 @@ from kdkit.config.fields import listed
 from kdkit.config.model import kind_of_student, student_of
 from kdkit.config.parts import (
     TEXT,
+    first_run,
     of_family,
     recipe_named,
 )
@@ -13,14 +14,7 @@ from kdkit.recipes import pretraining
 from kdkit.recipes.stages import without_teacher
 from kdkit.settings import to_dict
 
-# The four runs of a recipe on text: the text, the start and the teacher of
-# each, which are what is given or the run of that name.
-CHAIN = {
-    "pretrained": ("general_text", "decoder", None),
-    "teacher": ("corpus", "pretrained", None),
-    "general": ("general_text", "student", "pretrained"),
-    "last": ("corpus", "general", "teacher"),
-}
+STEPS = ("pretrained", "teacher", "general")  # before the last run
 # The stages of a run without a recipe, by the kind of text.
 STAGES = {
     "corpus": pretraining.STAGES,
@@ -75,7 +69,7 @@ def chain_layer(given: dict) -> tuple:
     and the student on general text with the first teacher. The run itself is
     the student on the task's text with the second.
     """
-    family, training = given.pop("model"), given.get("training", {})
+    family = given.pop("model")
     *_, on_task = of_family(recipe_named(given), family).stages
     general, text = given.pop("general_text", {}), given.pop("corpus", {})
     text = {"kind": "pairs" if family == "mass" else "corpus", **text}
@@ -83,34 +77,36 @@ def chain_layer(given: dict) -> tuple:
         text.setdefault("languages", [*dict.fromkeys(languages)][:2])
     if "sequence_length" in text:
         general = {**general, "sequence_length": text["sequence_length"]}
-    places = {name: f"run:{name}" for name in CHAIN}
-    found = {"decoder": {}, **places, **given}
-    found |= {"general_text": general, "corpus": text}
-    for name in ("decoder", "student", *CHAIN):
-        given.pop(name, None)
-    runs = {}
-    for name, (corpus, start, teacher) in CHAIN.items():
-        student = found[start]
-        if isinstance(student, str):
-            student = {"checkpoint": student}
-        runs[name] = {
-            "kind": "text",
-            "recipe": given["recipe"] if teacher else TEXT,
-            "training": training if teacher else {**training, "seed": 0},
-            "corpus": found[corpus],
-            "student": student,
-            "teacher": found.get(teacher),
-        }
-    runs["pretrained"]["tokenizer"] = given.pop("tokenizer", None)
+    places = {name: given.pop(name, f"run:{name}") for name in STEPS}
+    start, decoder = places["pretrained"], given.pop("decoder", {})
     stage = to_dict(without_teacher(on_task)) | given.get("every_stage", {})
-    runs["teacher"]["stages"] = {on_task.name: stage}
-    runs["teacher"]["only_stages"] = on_task.name
-    runs["general"]["model"] = family
+    steps = {
+        "pretrained": first_run(given, TEXT, decoder, corpus=general),
+        "teacher": first_run(given, TEXT, start, corpus=text),
+        "general": {
+            "kind": "text",
+            "recipe": given["recipe"],
+            "model": family,
+            "training": given.get("training", {}),
+            "corpus": general,
+            "student": given.pop("student"),
+            "teacher": start,
+        },
+    }
+    steps["pretrained"]["tokenizer"] = given.pop("tokenizer", None)
+    steps["teacher"]["stages"] = {on_task.name: stage}
+    steps["teacher"]["only_stages"] = on_task.name
     if family != "mass":  # whose spans differ in each epoch
-        runs["general"]["cache"] = given.get("cache")
-    # A place replaces its run, and a run that no other reads is left out.
-    layer = runs.pop("last")
-    steps = [name for name in runs if found[name] == places[name]]
-    if steps != ["pretrained"]:
-        layer["steps"] = {name: runs[name] for name in steps}
+        steps["general"]["cache"] = given.get("cache")
+    # A place replaces its step, and a step that no other reads is left out.
+    needed = [name for name in STEPS if places[name] == f"run:{name}"]
+    if needed == ["pretrained"]:
+        needed = []
+    layer = {
+        "kind": "text",
+        "corpus": text,
+        "student": {"checkpoint": places["general"]},
+        "teacher": places["teacher"],
+        "steps": {name: steps[name] for name in needed},
+    }
     return [on_task], layer
