@@ -79,8 +79,14 @@ def to_dict(settings) -> dict:
     return _adapter(type(settings)).dump_python(settings, mode="json")
 
 
-def from_dict(kind, values: dict):
-    """Builds settings of a dataclass from a result of `to_dict`.
+def from_dict(kind, values: dict, names=None):
+    """Builds settings of a dataclass or a config from nested dicts.
+
+    Args:
+        kind: the dataclass, the config, or a union of configs.
+        values: nested dict, such as a result of `to_dict`.
+        names: function from `kind` and a place in the dicts to the fields that
+            are known there. Optional. Defaults to those that are given.
 
     Raises:
         UsageError: with a line for each mistake.
@@ -88,7 +94,8 @@ def from_dict(kind, values: dict):
     try:
         return _adapter(kind).validate_python(values)
     except ValidationError as error:
-        raise UsageError(in_words(error, values)) from error
+        names = names and functools.partial(names, kind)
+        raise UsageError(in_words(error, values, names)) from error
 
 
 def in_words(error: ValidationError, values=None, names=None) -> str:
@@ -136,6 +143,8 @@ def _mistake(one, values, names):
         path.append(str(one["loc"][-1]))
     text = one["msg"].removeprefix("Value error, ").removesuffix(".")
     received = one["input"]
+    if isinstance(received, UsageError):  # found before validation
+        text = str(received).removesuffix(".")
     if isinstance(received, str | int | float | None):
         text += f". Received: {received!r:.80}"
     return ": ".join(filter(None, [".".join(path), f"{text}."]))

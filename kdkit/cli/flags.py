@@ -9,9 +9,9 @@ import typing
 from kdkit.cli.verb_flags import TABLE, VerbParser, flag, flag_name
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions, fields_of, kinds_in
-from kdkit.config.layers import config_of, kind_of, named_by
+from kdkit.config.layers import config_of, named_by
 from kdkit.config.names import NAMES, fields_named, put
-from kdkit.config.parts import TEXT
+from kdkit.config.parts import TEXT, kind_of
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
 from kdkit.settings import merged, parse_value
@@ -33,7 +33,7 @@ HELP = {
     "general": "A general distillation. For encoders, --corpus makes it.",
     "augment_model": "Make the file of --augment with this language model.",
     "augment_vectors": "Word vectors for --augment-model, such as GloVe's.",
-    "only_stages": "Only these stages of the recipe.",
+    "stages": "Only these stages of the recipe.",
     "quantize": "Add a stage with a file's rounding: static_int8 or int4.",
     "stage": "The stage of the recipe to run.",
     "general_text.files": "The text of the first steps.",
@@ -80,9 +80,9 @@ def add_flags(parser: VerbParser, about: str) -> None:
         how = {"metavar": _metavar(annotation, name)}
         if annotation is bool:
             how = {"action": "store_const", "const": True}
-        elif path == "only_stages" or _is_many(annotation):
+        elif name == "stages" or _is_many(annotation):
             how["nargs"] = "+"
-        text = text or HELP.get(path) or TABLE[name]["help"]
+        text = text or HELP.get(name) or HELP.get(path) or TABLE[name]["help"]
         text = f"{text[0].upper()}{text[1:].removesuffix('.')}."
         details = flag(text, default=argparse.SUPPRESS, **how)
         groups[title].add_argument(flag_name(name), **details)

@@ -10,8 +10,8 @@ import textwrap
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.verb_flags import VerbParser
 from kdkit.config.fields import Strict, descriptions
-from kdkit.config.layers import config_of, kind_of
-from kdkit.config.parts import one_length
+from kdkit.config.layers import config_of
+from kdkit.config.parts import kind_of, one_length
 from kdkit.config.runs import schema
 from kdkit.config.smoke import DEMO
 from kdkit.config.task_layer import LEAST_UPDATES

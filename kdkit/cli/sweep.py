@@ -83,7 +83,7 @@ def run(words):
     request = asked("sweep", __doc__, others, FLAGS, about, ("run_dir",))
     source, options = source or request.source, request.options
     if about and options.paper:
-        request.tree.setdefault("stage", "fine_tuning")
+        request.tree.setdefault("only_stages", "fine_tuning")
     steps = _steps(source, over, options)
     for step in steps:  # first, so that every mistake is found before a run
         config, axes = _resolved(request, step, {})

@@ -1,24 +1,23 @@
 """The fields of sentence encoders, on texts, translations or candidates."""
 
 from kdkit.config.model import student_of
-from kdkit.config.parts import by_name, over_stages, recipe_named, task_named
+from kdkit.config.parts import recipe_named, task_named
+from kdkit.settings import merged
 
 VOCABULARY_SIZE = 16_000  # word pieces of a student of several languages
 
 
-def embedder_layer(given: dict) -> dict:
-    """Returns the fields of a sentence encoder."""
+def embedder_layer(given: dict) -> tuple:
+    """Returns the stages and the other fields of a sentence encoder."""
     recipe = recipe_named(given)
-    data = {**given.get("data", {})}
     kind = recipe.stages[0].data
+    data = given["data"] = {"kind": kind, **given.get("data", {})}
     if "scored" in data:
-        scored = {**data["scored"]}
+        scored = data["scored"]
         if "table" in scored:
-            scored["table"] = {"regression": True} | scored["table"]
+            scored = merged({"table": {"regression": True}}, scored)
         data["scored"], _ = task_named(scored)
-    if kind == "translations" and "checkpoint" not in given["student"]:
-        data = {"tokenizer": VOCABULARY_SIZE} | data
     layer = {"kind": "embedder", "student": student_of(recipe.student)}
-    data = {"kind": kind, **data}
-    given = {**given, "data": data}
-    return over_stages(by_name(recipe.stages), layer, given)
+    if kind == "translations" and "checkpoint" not in given["student"]:
+        layer["data"] = {"tokenizer": VOCABULARY_SIZE}
+    return recipe.stages, layer

@@ -2,16 +2,14 @@
 
 Each layer overrides the one before, field by field; the result is validated
 once. What is given may also have short names: `epochs`, `batch_size` and
-`learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
-makes before it: `encoder`, `general`, `augment_model`, `decoder`.
+`learning_rate` of the only stage, `only_stages`, fields of `every_stage`,
+`quantize`, and what a run makes before it: `encoder`, `general`,
+`augment_model`, `decoder`.
 """
 
-import functools
 import json
 import pathlib
 import tomllib
-
-from pydantic import ValidationError
 
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
@@ -19,19 +17,20 @@ from kdkit.config.fields import names_at
 from kdkit.config.parts import (
     TEACHER,
     TEXT,
+    kind_of,
     over,
     over_stages,
     student_named,
     task_named,
 )
-from kdkit.config.runs import ADAPTER, AnyRun
+from kdkit.config.runs import AnyRun
 from kdkit.config.smoke import smoke_layer
-from kdkit.config.task_layer import task_layer
+from kdkit.config.task_layer import task_layer, with_steps
 from kdkit.config.text_layers import chain_layer, text_layer
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import unknown
 from kdkit.recipes import RECIPES
 from kdkit.recipes.tinybert import copies_for
-from kdkit.settings import in_words, merged
+from kdkit.settings import from_dict, merged, to_dict
 
 # In config.json, next to the fields.
 NOTED = ("provenance", "replicas", "requested")
@@ -41,9 +40,6 @@ LAYERS = {
     "text": text_layer,
     "decoder": chain_layer,
     "mass": chain_layer,
-    "texts": embedder_layer,
-    "translations": embedder_layer,
-    "candidates": embedder_layer,
 }
 
 
@@ -69,41 +65,54 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         if smoke:
             given = over(smoke_layer(given), given)
         tree = _completed(given)
-    return _validated(ADAPTER.validate_python, tree, AnyRun)
+    return from_dict(AnyRun, tree, names_at)
 
 
 def _completed(given):
-    """What is given over the layer of a recipe, also in the steps."""
-    about = kind_of(given)
-    student = student_named(given.get("student", {}))
-    tree = LAYERS[about]({**given, "student": student})
-    steps = tree.get("steps", {}).items()
-    return tree | {"steps": {name: _step(one, tree) for name, one in steps}}
+    """What is given over the layer of a recipe, also in the steps.
+
+    The layer's function takes its short names out of what is given.
+    """
+    given = {**given, "student": student_named(given.get("student", {}))}
+    make = LAYERS.get(kind_of(given), embedder_layer)
+    stages, layer = make(given)
+    by_name = {stage.name: to_dict(stage) for stage in stages}
+    tree = over_stages(by_name, layer, given)
+    if tree["kind"] == "task":
+        tree = with_steps(tree, stages)
+    student = tree["student"]
+    if student.get("copy_from") == "pretrained" and not tree.get("pretrained"):
+        student["copy_from"] = "teacher"  # which has the encoder's layers
+    steps = tree.get("steps", {})
+    tree["steps"] = {name: _step(one, given) for name, one in steps.items()}
+    return tree
 
 
 def _step(step, run):
     """A step over the layer of its recipe.
 
-    It has the run's devices; on a task, it has the run's examples unless it
-    names others.
+    It has the devices of the run, and its examples unless it names others.
     """
-    data = run["data"] if run["kind"] == "task" else {}
+    data = run.get("data", {})
+    examples = {name: data[name] for name in EXAMPLES if name in data}
     if step.get("kind") == "augmentation":
-        same = {name: data[name] for name in EXAMPLES if name in data}
-        return _augmentation(merged({"data": same}, step))
+        return _augmentation(merged({"data": examples}, step))
     if "recipe" not in step:
         return step
     strategy = run.get("training", {}).get("strategy")
-    same = {"training": {"strategy": strategy}} if strategy else {}
-    if step["recipe"] == TEACHER and not {*EXAMPLES} & {*step.get("data", ())}:
+    same = {
+        "training": {"strategy": strategy},
+        "every_stage": run.get("every_stage", {}),
+    }
+    is_named = {*EXAMPLES} & {*step.get("data", ())}
+    if examples and step["recipe"] == TEACHER and not is_named:
         same["data"] = data
     return _completed(merged(same, step))
 
 
 def augmentation_of(given: dict) -> Augmentation:
     """Returns the config of kdkit augment."""
-    tree = _augmentation(given)
-    return _validated(Augmentation.model_validate, tree, Augmentation)
+    return from_dict(Augmentation, _augmentation(given), names_at)
 
 
 def _augmentation(given):
@@ -111,14 +120,6 @@ def _augmentation(given):
     data, _ = task_named(given.get("data", {}))
     copies = copies_for(data.get("task"), given.get("parity"))
     return {"num_copies": copies, **given, "data": data}
-
-
-def _validated(validate, tree, kind):
-    try:
-        return validate(tree)
-    except ValidationError as error:
-        names = functools.partial(names_at, kind)
-        raise UsageError(in_words(error, tree, names)) from error
 
 
 def named_by(source: str) -> dict:
@@ -137,18 +138,3 @@ def named_by(source: str) -> dict:
     if recipe not in known:
         raise unknown("recipe or file", recipe, known)
     return named
-
-
-def kind_of(given: dict) -> str:
-    """Returns what a run with these fields is about, a key of `LAYERS`.
-
-    `"decoder"` and `"mass"` are all steps of a recipe on text.
-    """
-    if given.get("kind") == "text" or given["recipe"] == TEXT:
-        return "text"
-    recipe, family = RECIPES[given["recipe"]], given.get("model", "bert")
-    if family not in ("bert", *recipe.for_families):
-        raise unknown("family", family, ("bert", *recipe.for_families))
-    if recipe.trains_embedder:
-        return recipe.stages[0].data
-    return {"bert": "task", "mass": "mass"}.get(family, "decoder")

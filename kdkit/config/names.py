@@ -12,6 +12,16 @@ def _in(place: str, *names: str) -> dict[str, str]:
     return {name: f"{place}{name}" for name in names}
 
 
+def _examples(data: str, *names: str) -> dict[str, str]:
+    """Names of the fields of a task, and of its tables."""
+    return {
+        **_in(data, "task", "data_dir"),
+        **_in(f"{data}table.", *names),
+        "text_column": f"{data}table.text_columns",
+        "label_column": f"{data}table.label_column",
+    }
+
+
 TRAINING = {
     **_in("", "epochs", "batch_size", "learning_rate"),
     **_in("training.", "seed", "strategy"),
@@ -19,41 +29,37 @@ TRAINING = {
     "cache": "cache.directory",
     "cache_precision": "cache.precision",
 }
-COLUMNS = {"text_column": "text_columns", "label_column": "label_column"}
-TASK = {
-    **_in("data.", "task", "data_dir"),
-    **_in("data.table.", "train", "dev", "test", "labels", "regression"),
-    **{name: f"data.table.{field}" for name, field in COLUMNS.items()},
-    "max_length": "data.sequence_length",
-}
+SPLITS = ("train", "dev", "test", "labels", "regression")
+TASK = _examples("data.", *SPLITS) | {"max_length": "data.sequence_length"}
 TEXT = {**_in("corpus.", "column", "held_out"), "corpus": "corpus.files"}
 BENCHMARK_TEXT = _in("corpus.", "one_document", "detokenizer")
-STUDENT = {
-    "student": "student.checkpoint",
-    **_in("student.", "num_layers", "layers"),
+PAIRS = {"pairs": "corpus.files", "pair_columns": "corpus.columns"}
+TOKENIZER = {"tokenizer": "tokenizer", "vocabulary_size": "tokenizer"}
+PLACE = "student.checkpoint"
+STUDENT = {"student": PLACE, **_in("student.", "num_layers", "layers")}
+ON_TEXT = {
+    **TOKENIZER,
+    "student": PLACE,
+    "max_length": "corpus.sequence_length",
+    **TRAINING,
 }
 CHAIN = {
-    **_in("", "pretrained", "teacher", "general", "decoder", "tokenizer"),
-    "vocabulary_size": "tokenizer",
-    "student": "student.checkpoint",
+    **_in("", "pretrained", "teacher", "general", "decoder"),
     **_in("general_text.", "column", "held_out"),
     "corpus": "general_text.files",
     "task_held_out": "corpus.held_out",
-    "max_length": "corpus.sequence_length",
-    **TRAINING,
+    **ON_TEXT,
 }
 EMBEDDER = {
     **_in("", "teacher", "pooling", "parity", "control"),
     **STUDENT,
-    **_in("data.scored.", "task", "data_dir"),
-    "dev": "data.scored.table.dev",
-    **{name: f"data.scored.table.{field}" for name, field in COLUMNS.items()},
+    **_examples("data.scored.", "dev"),
     "max_length": "data.sequence_length",
     **TRAINING,
 }
 # The names for a run, by what it is about.
 NAMES = {
-    "teacher": {"model": "student.checkpoint", **TASK, **TRAINING},
+    "teacher": {"model": PLACE, **TASK, **TRAINING},
     "task": {
         **_in("", "teacher", "encoder", "teacher_weights", "pretrained"),
         **STUDENT,
@@ -70,31 +76,22 @@ NAMES = {
         **TRAINING,
     },
     "text": {
-        "model": "student.checkpoint",
-        "student": "student.checkpoint",
-        **_in("", "tokenizer", "recipe", "teacher", "stage", "parity"),
-        "vocabulary_size": "tokenizer",
+        "model": PLACE,
+        **_in("", "recipe", "teacher", "parity"),
+        "stage": "only_stages",
         **TEXT,
         **BENCHMARK_TEXT,
+        **PAIRS,
         "languages": "corpus.languages",
-        "pairs": "corpus.files",
-        "pair_columns": "corpus.columns",
-        "max_length": "corpus.sequence_length",
-        **TRAINING,
+        **ON_TEXT,
     },
     "decoder": {"task_text": "corpus.files", **CHAIN, **BENCHMARK_TEXT},
-    "mass": {
-        "pairs": "corpus.files",
-        "pair_columns": "corpus.columns",
-        "languages": "general_text.languages",
-        **CHAIN,
-    },
+    "mass": {**PAIRS, "languages": "general_text.languages", **CHAIN},
     "texts": {"texts": "data.files", "column": "data.column", **EMBEDDER},
     "translations": {
         "parallel": "data.files",
         "dev_parallel": "data.held_out",
-        "tokenizer": "data.tokenizer",
-        "vocabulary_size": "data.tokenizer",
+        **dict.fromkeys(TOKENIZER, "data.tokenizer"),
         **EMBEDDER,
     },
     "candidates": {
@@ -103,7 +100,7 @@ NAMES = {
         **EMBEDDER,
     },
     "augment": {
-        **{name: TASK[name] for name in TASK if name != "max_length"},
+        **_examples("data.", *SPLITS),
         **_in("", "model", "word_vectors", "stop_words", "probability"),
         **_in("", "sequential", "parity", "seed"),
         "copies": "num_copies",

@@ -2,8 +2,9 @@
 
 import pathlib
 
-from kdkit.config.fields import listed, tasks
+from kdkit.config.fields import fields_of, listed, tasks
 from kdkit.config.model import kind_of_student, student_of
+from kdkit.data import LabeledTable
 from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS
@@ -13,10 +14,35 @@ from kdkit.settings import merged, to_dict
 TEXT = "pretraining"  # the recipe of language models
 TEACHER = "fine_tuning"  # the recipe of teachers
 SHORT = ("epochs", "batch_size", "learning_rate")
-TABLE = (
-    *("train", "dev", "test"),
-    *("label_column", "labels", "regression", "metrics"),
-)
+COMPLETED = ("text_columns", "class_names")  # by a task of the other columns
+
+
+def kind_of(given: dict) -> str:
+    """Returns what a run with these fields is about, a key of `NAMES`.
+
+    `"decoder"` and `"mass"` are all steps of a recipe on text.
+    """
+    if given.get("kind") == "text" or given["recipe"] == TEXT:
+        return "text"
+    family = given.get("model", "bert")
+    recipe = of_family(RECIPES[given["recipe"]], family)
+    if recipe.trains_embedder:
+        return recipe.stages[0].data
+    return {"bert": "task", "mass": "mass"}.get(family, "decoder")
+
+
+def of_family(recipe: Recipe, family: str) -> Recipe:
+    """Returns the recipe for the models of a family."""
+    recipes = {"bert": recipe, **recipe.for_families}
+    if family not in recipes:
+        raise unknown("family", family, recipes)
+    return recipes[family]
+
+
+def recipe_named(given: dict) -> Recipe:
+    """Returns the recipe in its variant; validation names an unknown one."""
+    recipe, parity = RECIPES[given["recipe"]], given.get("parity")
+    return recipe.variant(parity if parity in recipe.parities else None)
 
 
 def over(layer: dict, given: dict) -> dict:
@@ -25,56 +51,52 @@ def over(layer: dict, given: dict) -> dict:
     A student of another kind replaces the layer's.
     """
     tree = merged(layer, given)
-    students = [one.get("student", {}) for one in (layer, given)]
-    kinds = [*map(kind_of_student, students)]
+    kinds = [kind_of_student(one.get("student", {})) for one in (layer, given)]
     if None not in kinds and kinds[0] != kinds[1]:
-        tree["student"] = students[1]
+        tree["student"] = given["student"]
     return tree
 
 
 def over_stages(stages: dict, layer: dict, given: dict) -> dict:
     """Returns a layer over stages and another layer.
 
-    `only_stages` and the short names of `given` are fields of the stages.
+    `only_stages`, `every_stage` and the short names of `given` are about the
+    stages. In the place of an unknown stage is its error, for validation.
     """
     given = {**given}
-    wanted = given.pop("only_stages", stages)
-    named = given.pop("stages", {})
-    for name in (*wanted, *named):
-        is_new = "learning_rate" in named.get(name, {})
-        if name not in stages and not is_new:
-            raise unknown("stage", name, stages)
-    chosen = [name for name in stages if name in wanted]
-    chosen += [name for name in named if name not in stages]
+    named, every = given.pop("stages", {}), given.pop("every_stage", {})
+    wanted = listed(given.pop("only_stages", [*stages]))
     short = {name: given.pop(name) for name in SHORT if name in given}
-    if short and len(chosen) != 1:
-        raise several(next(iter(short)), [f"stages.{one}" for one in chosen])
+    names = dict.fromkeys([*stages, *named, *wanted])
+    chosen = [one for one in names if one in wanted or one not in stages]
+    places = [f"stages.{one}" for one in chosen]
+    if layer["kind"] == "text":
+        places += [f"steps.{one}.stages.NAME" for one in layer.get("steps", ())]
+    if short and len(places) != 1:
+        name = next(iter(short))
+        fields = ", ".join(f"{place}.{name}" for place in places)
+        raise UsageError(
+            f"{name} matches several fields of this run. Expected one of "
+            f"{fields}."
+        )
     made = {}
     for name in chosen:
         fields = named.get(name, {}) | short
         if "epochs" in fields:  # as many as given, also on a small table
             fields = {"least_updates": 0, **fields}
-        made[name] = merged(stages.get(name, {}), fields)
+        known = stages[name] | every if name in stages else {}
+        made[name] = merged(known, fields)
+        if "learning_rate" not in made[name]:
+            made[name] = unknown("stage", name, stages)
     return over(layer, given) | {"stages": made}
 
 
-def several(name: str, places) -> UsageError:
-    """Returns the error for a short name that could mean several fields."""
-    fields = ", ".join(f"{place}.{name}" for place in places)
-    return UsageError(
-        f"{name} matches several fields of this run. Expected one of {fields}."
-    )
-
-
-def by_name(stages) -> dict:
-    """Returns the fields of stages by name."""
-    return {stage.name: to_dict(stage) for stage in stages}
-
-
-def recipe_named(given: dict) -> Recipe:
-    """Returns the recipe in its variant; validation names an unknown one."""
-    recipe, parity = RECIPES[given["recipe"]], given.get("parity")
-    return recipe.variant(parity if parity in recipe.parities else None)
+def first_run(run: dict, recipe: str, start, **fields) -> dict:
+    """Returns a run of a place or a student before a run, trained like it."""
+    training = {**run.get("training", {}), "seed": 0}
+    if isinstance(start, str):
+        start = {"checkpoint": start}
+    return {"recipe": recipe, "training": training, "student": start, **fields}
 
 
 def student_named(student: dict) -> dict:
@@ -84,12 +106,12 @@ def student_named(student: dict) -> dict:
     and a BiLSTM is as wide as its word vectors.
     """
     student = {**student}
-    place = student.get("checkpoint")
+    place = student.pop("checkpoint", None)
     if place in PRESETS:
-        del student["checkpoint"]
-        student = merged(student_of(place), student)
-    elif place is not None and student.keys() & {"num_layers", "layers"}:
-        student["copy_from"] = student.pop("checkpoint")
+        student = student_of(place) | student
+    elif place is not None:
+        is_part = student.keys() & {"num_layers", "layers"}
+        student["copy_from" if is_part else "checkpoint"] = place
     vectors = student.get("word_vectors")
     if vectors is not None and pathlib.Path(vectors).exists():
         student["embedding_dim"] = word_vector_width(vectors)
@@ -103,10 +125,13 @@ def task_named(fields: dict, teacher: str | None = None) -> tuple:
     """
     table, name, task = fields.get("table"), fields.get("task"), None
     if table is not None and {"text_columns", "label_column"} <= {*table}:
-        known = {one: table[one] for one in TABLE if one in table}
-        columns = listed(table["text_columns"])
-        more = {"text_column": columns, "name": name, "teacher": teacher}
-        task = tasks.from_table(**known, **more)
+        known = fields_of(LabeledTable).keys() & table.keys() - {*COMPLETED}
+        task = tasks.from_table(
+            **{one: table[one] for one in known},
+            text_column=listed(table["text_columns"]),
+            name=name,
+            teacher=teacher,
+        )
     elif name is not None and name.endswith(".toml"):
         task = tasks.from_toml(name, teacher)
     if task is None:
@@ -117,11 +142,10 @@ def task_named(fields: dict, teacher: str | None = None) -> tuple:
 
 def one_length(stages) -> dict:
     """Returns the field of data for losses that count padding."""
-    losses = [
-        one.loss
+    is_counted = any(
+        one.loss.counts_padding
         for stage in stages
         if stage.data == "task"
         for one in stage.objectives
-    ]
-    is_counted = any(loss.counts_padding for loss in losses)
+    )
     return {"num_buckets": None} if is_counted else {}

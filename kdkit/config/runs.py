@@ -239,6 +239,18 @@ class TextConfig(Run):
             raise ValueError("the tokenizer is the teacher's or checkpoint's")
         return self
 
+    @model_validator(mode="after")
+    def _one_language_a_file(self):
+        known = {}
+        for run in (*self.steps.values(), self):
+            text = getattr(run, "corpus", None)
+            sides = [getattr(text, of, ()) for of in ("files", "languages")]
+            for file, one in zip(*sides, strict=False):
+                first = known.setdefault(file, one)
+                if first != one:
+                    raise ValueError(f"languages of {file}: {first!r}, {one!r}")
+        return self
+
     @property
     def has_random_weights(self) -> bool:
         """Whether the model comes without a tokenizer."""

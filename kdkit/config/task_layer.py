@@ -9,9 +9,8 @@ from kdkit.config.model import student_of
 from kdkit.config.parts import (
     TEACHER,
     TEXT,
-    by_name,
+    first_run,
     one_length,
-    over_stages,
     recipe_named,
     task_named,
 )
@@ -26,41 +25,39 @@ LEAST_UPDATES = 1000
 OTHER_ROWS = ("parity", "augmented", "unlabeled")
 
 
-def task_layer(given: dict) -> dict:
-    """Returns the fields of a run on a task."""
+def task_layer(given: dict) -> tuple:
+    """Returns the stages and the other fields of a run on a task."""
     teacher = next(iter(listed(given.get("teacher", ()))), None)
     saved, origin = _of_run(teacher)
     data = given.get("data", {})
     if saved and not data.keys() & {"task", "table"}:
         data = saved | {"max_train_rows": None} | data
-    data, task = task_named(data, teacher)
+    given["data"], task = task_named(data, teacher)
     recipe = recipe_named(given)
-    stages, student = recipe.stages_for(task), recipe.student
+    stages, student = recipe.stages_for(task), student_of(recipe.student)
     if given["recipe"] == TEACHER and not (teacher or "encoder" in given):
-        stages, student = fine_tuning.STAGES, None
+        stages, student = fine_tuning.STAGES, {}
     if "general" in given:
         stages = [stage for stage in stages if stage.data == "task"]
     if precision := given.pop("quantize", None):
         stages = (*stages, quantization_stage(precision, task, stages))
-    if not any(map(given.get, OTHER_ROWS)):
-        stages = [*map(_with_enough_updates, stages)]
+    least = 0 if any(map(given.get, OTHER_ROWS)) else LEAST_UPDATES
+    stages = [
+        dataclasses.replace(stage, least_updates=least)
+        if stage.data == "task"
+        else stage
+        for stage in stages
+    ]
     layer = {
         "kind": "task",
         "data": {"sequence_length": task.sequence_length, **one_length(stages)},
-        "student": {} if student is None else student_of(student),
+        "student": student,
+        "origin": origin,
     }
     if "corpus" in given:
         masking = {"share_of": recipe.mask_share_of}
         layer["corpus"] = {"kind": "corpus", "masking": masking}
-    given = {**given, "data": data}
-    tree = over_stages(by_name(stages), layer, given)
-    return _with_steps(tree, stages, origin)
-
-
-def _with_enough_updates(stage):
-    if stage.data != "task":
-        return stage
-    return dataclasses.replace(stage, least_updates=LEAST_UPDATES)
+    return stages, layer
 
 
 def _of_run(teacher) -> tuple[dict, str | None]:
@@ -78,48 +75,39 @@ def _of_run(teacher) -> tuple[dict, str | None]:
     return config["data"], origin if is_there else None
 
 
-def _with_steps(tree, stages, origin):
-    """A tree with the runs that make what short names ask for."""
+def with_steps(tree: dict, stages) -> dict:
+    """Returns a tree with the runs that make what short names ask for."""
     steps = {}
-    student = tree["student"]
+    short = ("origin", "encoder", "general", "augment_model")
+    origin, encoder, general, augment = (tree.pop(one, None) for one in short)
+    student, text = tree["student"], tree.get("corpus")
     learns = any(one.objectives for one in stages if one.data == "corpus")
-    copies = student.get("copy_from") == "pretrained"
-    needs_origin = learns or copies or "general" in tree
-    if "encoder" in tree:
-        origin = tree.pop("encoder")
-        same = {"training": {**tree.get("training", {}), "seed": 0}}
-        if learns and find(origin).kind != "masked_lm":
-            steps["pretrained"] = same | {
-                "recipe": TEXT,
-                "corpus": tree.get("corpus"),
-                "student": {"checkpoint": origin},
-            }
+    if encoder:
+        origin = encoder
+        if learns and find(encoder).kind != "masked_lm":
             origin = "run:pretrained"
-        start = {"student": {"checkpoint": origin}}
-        steps["teacher"] = same | {"recipe": TEACHER} | start
+            steps["pretrained"] = first_run(tree, TEXT, encoder, corpus=text)
+        steps["teacher"] = first_run(tree, TEACHER, origin)
         tree.setdefault("teacher", ["run:teacher"])
-    if needs_origin and origin is not None:
+    copies = student.get("copy_from") == "pretrained"
+    if origin and (learns or copies or general):
         tree.setdefault("pretrained", origin)
-    elif copies and "teacher" in tree and "pretrained" not in tree:
-        student["copy_from"] = "teacher"  # which has the encoder's layers
-    if "augment_model" in tree:
+    if augment:
         steps["augmented"] = {
             "kind": "augmentation",
-            "model": tree.pop("augment_model"),
+            "model": augment,
             "word_vectors": tree.pop("augment_vectors", None),
             "parity": "tinybert" if tree.get("parity") == "tinybert" else None,
         }
-    if "general" in tree:
-        place, text = located(tree.pop("general")), tree.pop("corpus", None)
-        if text is not None:
-            steps["general"] = {
-                "recipe": tree["recipe"],
-                "kind": "text",
-                "parity": tree.get("parity"),
-                "corpus": text,
-                "student": student,
-                "teacher": tree.get("pretrained"),
-                "run_dir": place,
-            }
-        tree["student"] = {"checkpoint": place}
+    if general and text:
+        steps["general"] = {
+            "kind": "text",
+            **{name: tree.get(name) for name in ("recipe", "parity")},
+            "corpus": tree.pop("corpus"),
+            "student": student,
+            "teacher": tree.get("pretrained"),
+            "run_dir": general,
+        }
+    if general:
+        tree["student"] = {"checkpoint": located(general)}
     return merged({"steps": steps}, tree)

@@ -100,25 +100,6 @@ def for_other_width(
     )
 
 
-def with_prefixes(
-    stages: tuple[Stage, ...], dimensions: tuple[int, ...]
-) -> tuple[Stage, ...]:
-    """Returns stages whose Matryoshka losses have other widths."""
-
-    def changed(objective):
-        if not isinstance(objective.loss, Matryoshka):
-            return objective
-        loss = Matryoshka(objective.loss.loss, dimensions)
-        return dataclasses.replace(objective, loss=loss)
-
-    return tuple(
-        dataclasses.replace(
-            stage, objectives=tuple(map(changed, stage.objectives))
-        )
-        for stage in stages
-    )
-
-
 def contrastive(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Returns the control without a teacher, with as many updates."""
     return tuple(

@@ -11,8 +11,9 @@ import weakref
 import keras_hub
 
 from kdkit import models, reporting
-from kdkit.config.layers import config_of, kind_of, named_by
+from kdkit.config.layers import config_of, named_by
 from kdkit.config.names import NAMES, fields_named, put
+from kdkit.config.parts import kind_of
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs import run as running

@@ -5,6 +5,7 @@ import dataclasses
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.models import LoadedModel
+from kdkit.models.families import DECODERS
 from kdkit.models.heads import is_causal, is_encoder_decoder
 from kdkit.runs.kinds import (
     TOKENIZER,
@@ -65,11 +66,13 @@ class TextKind(Kind):
         """Trains a tokenizer on the text."""
         corpus = self.config.corpus
         texts = corpus.texts(held_out=False)
-        if corpus.kind == "corpus":
-            family = self.config.student.family
+        if corpus.kind != "corpus":
+            languages = tuple(dict.fromkeys(corpus.languages))
+            return models.train_sentence_pieces(texts, size, languages)
+        family = self.config.student.family
+        if family in DECODERS:
             return models.train_byte_pairs(texts, size, family)
-        languages = dict.fromkeys(corpus.languages)
-        return models.train_sentence_pieces(texts, size, tuple(languages))
+        return models.train_word_pieces(texts, size)
 
     @property
     def arms(self):

@@ -10,6 +10,7 @@ from kdkit.config.model import Layers
 from kdkit.runs.build import compiled, resolved, with_enough_updates
 from kdkit.runs.classifiers import TaskKind
 from kdkit.runs.embedders import EmbedderKind
+from kdkit.runs.language_models import TextKind
 
 CONFIG = config_of("tinybert", {}, smoke=True)
 
@@ -84,3 +85,14 @@ def test_what_was_resolved_is_named_by_its_path():
 def test_a_rule_chooses_layers(kind, fields, expected):
     student = Layers(copy_from="teacher", **fields)
     assert object.__new__(kind).choose(student, 6) == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "mask"), [("bert", 100, "[MASK]"), ("gpt2", 300, None)]
+)
+def test_a_vocabulary_is_trained_for_the_family(family, size, mask, tmp_path):
+    given = {"tokenizer": size, "student": {"family": family}}
+    config = config_of("pretraining", given, smoke=True)
+    tokenizer = TextKind(config, tmp_path).tokenizer
+    assert tokenizer.vocabulary_size() == size
+    assert tokenizer.mask_token == mask
