@@ -375,7 +375,8 @@ class Distiller(Texts, Step, keras.Model):
         for part, (top, _), (all_top, bottom) in zip(
             comparison.parts, sums, all_sums, strict=True
         ):
-            loss += part.weight * safe_divide(top, bottom)
+            # Not in place: PyTorch would add to `extra`, the same tensor.
+            loss = loss + part.weight * safe_divide(top, bottom)
             value = safe_divide(all_top, bottom)
             part.tracker.update_state(value, sample_weight=part.share * bottom)
         first, *_ = keras.tree.flatten(x)
