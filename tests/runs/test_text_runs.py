@@ -262,7 +262,7 @@ def test_text_is_hidden_as_in_the_run(kind, field, share, other, run_on):
 
 def test_text_that_changed_is_not_what_a_run_held_out(run_on, workspace):
     run, file = run_on("spans"), str(workspace.path / "corpus.txt")
-    change_corpus(run, files=[file, file])
+    change_corpus(run, files=[file, shutil.copy(file, f"{run}/corpus.de")])
     answer = command(("evaluate", run))
     assert answer.status == 2
     assert "corpus has changed" in answer.err
