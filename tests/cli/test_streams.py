@@ -1,6 +1,7 @@
 """Closed output streams, and unwanted notices of libraries."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -33,8 +34,11 @@ def test_verb_without_standard_output_does_its_work(words):
 
 
 @pytest.mark.large
-def test_notices_of_tensorflow_are_shown_where_they_are_asked_for(finished_run):
-    command = f"{KDKIT} evaluate {finished_run} > /dev/null"
+def test_notices_of_tensorflow_are_shown_where_they_are_asked_for(
+    finished_run, tmp_path
+):
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    command = f"{KDKIT} evaluate {run} > /dev/null"
     quiet = shell(command).stderr
     assert quiet == "kdkit: loading TensorFlow.\n"
     asked = shell(command, TF_CPP_MIN_LOG_LEVEL="0").stderr

@@ -392,7 +392,7 @@ def test_verbs_take_tables_of_pairs(table, tmp_path):
     pairs = ["--pairs", table, "--pair-columns", "long", "short"]
     words = ["pretrain", *pairs, "--held-out", table, "--run-dir", run]
     words += ["--student", "lightpaff_mass_6_4_layer", *PLAIN]
-    words += ["--vocabulary-size", "290"]
+    words += ["--vocabulary-size", "290", "--force"]
     words += settings(
         student__encoder_num_layers=1,
         student__decoder_num_layers=1,

@@ -70,5 +70,5 @@ def test_two_processes_have_the_numbers_of_one(tmp_path):
     assert status == [0, 0], outputs
     assert_same_run(run, one)
     # One process wrote.
-    assert len(list(run.rglob("events.out.*"))) == 2
+    assert len(list((run / "tensorboard").rglob("events.out.*"))) == 2
     assert len(read_events(run, "run_finished")) == 1

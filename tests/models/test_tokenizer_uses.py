@@ -87,7 +87,8 @@ def test_ids_stay_wherever_a_checkpoint_goes(family, tmp_path):
 @pytest.mark.parametrize(
     ("family", "num_texts"),
     large_except(
-        [*itertools.product(ENCODERS, (1, 2))], ("albert", 1), ("bert", 2)
+        [*itertools.product(filter("electra".__ne__, ENCODERS), (1, 2))],
+        *[("albert", 1), ("bert", 2)],
     ),
 )
 def test_rows_are_those_of_keras_hubs_preprocessor(family, num_texts):
