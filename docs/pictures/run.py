@@ -15,10 +15,10 @@ import tempfile
 
 from rich.console import Console
 
-from kdkit.config.layers import config_of
-from kdkit.config.smoke import DEMO
+from kdkit.runs.layers import config_of
 from kdkit.runs.messages import TerminalHandler, progress_display
 from kdkit.runs.run import run
+from kdkit.runs.smoke import DEMO
 
 PICTURE = pathlib.Path(__file__).with_suffix(".svg").absolute()
 STAGE, EPOCH = "student, prediction_layer", 2

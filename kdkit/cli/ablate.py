@@ -109,7 +109,7 @@ def _config(request, number):
 
 def _arms(ablation, configs, run_dir):
     """Arms with their configs, without those that the run lacks."""
-    from kdkit.runs.ablation import arm_configs
+    from kdkit.cli.ablation import arm_configs
 
     folder = pathlib.Path(run_dir).absolute()
     of_seeds = [arm_configs(ablation.arms, one, folder) for one in configs]
@@ -127,8 +127,8 @@ def _arms(ablation, configs, run_dir):
 
 def _result(arm, config, options) -> dict:
     """Runs an arm; its metrics, and what they were measured on."""
+    from kdkit.cli.ablation import num_examples
     from kdkit.cli.evaluate import measured_once
-    from kdkit.runs.ablation import num_examples
     from kdkit.runs.run import run
 
     number = config.training.seed

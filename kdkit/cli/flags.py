@@ -9,11 +9,11 @@ import typing
 from kdkit.cli.verb_flags import TABLE, VerbParser, flag, flag_name
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions, fields_of, kinds_in
-from kdkit.config.layers import config_of, named_by
-from kdkit.config.names import NAMES, fields_named, put
-from kdkit.config.parts import TEXT, kind_of
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
+from kdkit.runs.layers import config_of, named_by
+from kdkit.runs.names import NAMES, fields_named, put
+from kdkit.runs.parts import TEXT, kind_of
 from kdkit.settings import merged, parse_value
 
 KINDS = {

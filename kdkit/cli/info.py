@@ -10,15 +10,15 @@ import textwrap
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.verb_flags import VerbParser
 from kdkit.config.fields import Strict, descriptions
-from kdkit.config.layers import config_of
-from kdkit.config.parts import kind_of, one_length
 from kdkit.config.runs import schema
-from kdkit.config.smoke import DEMO
-from kdkit.config.task_layer import LEAST_UPDATES
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
+from kdkit.runs.layers import config_of
+from kdkit.runs.parts import kind_of, one_length
+from kdkit.runs.smoke import DEMO
+from kdkit.runs.task_layer import LEAST_UPDATES
 from kdkit.settings import to_dict
 from kdkit.tasks import TASKS, get_task
 

@@ -5,8 +5,8 @@ import json
 
 from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
-from kdkit.config.layers import augmentation_of
 from kdkit.errors import UsageError
+from kdkit.runs.layers import augmentation_of
 
 FAILED = 1
 SMOKE = {

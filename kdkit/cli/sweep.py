@@ -37,7 +37,6 @@ from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
 from kdkit.cli.verb_flags import TASK, flag, many, switch
-from kdkit.config.names import put
 from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
@@ -45,6 +44,7 @@ from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
+from kdkit.runs.names import put
 from kdkit.settings import parse_value
 
 FLAGS = {

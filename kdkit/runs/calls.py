@@ -11,16 +11,16 @@ import weakref
 import keras_hub
 
 from kdkit import models, reporting
-from kdkit.config.layers import config_of, named_by
-from kdkit.config.names import NAMES, fields_named, put
-from kdkit.config.parts import kind_of
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs import run as running
 from kdkit.runs.directory import Run
 from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.runs.given import LABEL, TEXTS, SavedInputs, table_columns
+from kdkit.runs.layers import config_of, named_by
 from kdkit.runs.messages import shown_messages
+from kdkit.runs.names import NAMES, fields_named, put
+from kdkit.runs.parts import kind_of
 from kdkit.settings import merged
 from kdkit.tasks import TASKS
 from kdkit.training.tasks import open_task

@@ -9,10 +9,10 @@ import pytest
 
 from kdkit.cli.main import main
 from kdkit.cli.runs import asked_by
-from kdkit.config.layers import config_of
 from kdkit.config.runs import ADAPTER, schema
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
+from kdkit.runs.layers import config_of
 
 LIGHTPAFF = ("distill", "lightpaff", "--model")
 GPT2 = (

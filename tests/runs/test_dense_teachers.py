@@ -4,8 +4,8 @@ import pytest
 from kit.runs import VOCABULARY
 
 from kdkit import models
-from kdkit.config.layers import config_of
 from kdkit.runs.build import build, resolved
+from kdkit.runs.layers import config_of
 
 TINY = "tinybert_4_layer_en_uncased"  # 312 wide
 COSINE, SIMILARITY = "hidden_state_cosine", "similarity_kl_divergence"

@@ -76,7 +76,7 @@ def test_documented_arguments_are_the_signatures():
 def test_settings_recipes_and_losses_load_neither_keras_nor_tensorflow():
     program = (
         "import sys, kdkit, kdkit.losses, kdkit.recipes, kdkit.taps.names, "
-        "kdkit.distillation.objective, kdkit.config.layers; dir(kdkit); "
+        "kdkit.distillation.objective, kdkit.runs.layers; dir(kdkit); "
         "print([name for name in ('keras', 'tensorflow') "
         "if name in sys.modules])"
     )

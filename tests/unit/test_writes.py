@@ -12,7 +12,6 @@ from kit.caches import rows
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
-from kdkit.config.layers import config_of
 from kdkit.data import Examples
 from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
@@ -21,6 +20,7 @@ from kdkit.models import Head
 from kdkit.models.saving import save_labels
 from kdkit.runs.directory import Run, open_run
 from kdkit.runs.events import Inputs, RunFinished
+from kdkit.runs.layers import config_of
 from kdkit.taps import Entry
 from kdkit.teacher_cache.files import Plan, StoredTensors
 

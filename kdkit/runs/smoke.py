@@ -1,15 +1,15 @@
 """Layers of tiny models on generated data, below what is given."""
 
 from kdkit.config.fields import tasks
-from kdkit.config.parts import (
+from kdkit.models import PRESETS, BilstmConfig
+from kdkit.recipes import RECIPES, TokenVectors
+from kdkit.runs.parts import (
     TEACHER,
     TEXT,
     kind_of,
     one_length,
     recipe_named,
 )
-from kdkit.models import PRESETS, BilstmConfig
-from kdkit.recipes import RECIPES, TokenVectors
 from kdkit.settings import merged
 
 

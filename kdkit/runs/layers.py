@@ -12,9 +12,13 @@ import pathlib
 import tomllib
 
 from kdkit.config.data import Augmentation
-from kdkit.config.embedder_layer import embedder_layer
 from kdkit.config.fields import names_at
-from kdkit.config.parts import (
+from kdkit.config.runs import AnyRun
+from kdkit.errors import unknown
+from kdkit.recipes import RECIPES
+from kdkit.recipes.tinybert import copies_for
+from kdkit.runs.embedder_layer import embedder_layer
+from kdkit.runs.parts import (
     TEACHER,
     TEXT,
     kind_of,
@@ -23,13 +27,9 @@ from kdkit.config.parts import (
     student_named,
     task_named,
 )
-from kdkit.config.runs import AnyRun
-from kdkit.config.smoke import smoke_layer
-from kdkit.config.task_layer import task_layer, with_steps
-from kdkit.config.text_layers import chain_layer, text_layer
-from kdkit.errors import unknown
-from kdkit.recipes import RECIPES
-from kdkit.recipes.tinybert import copies_for
+from kdkit.runs.smoke import smoke_layer
+from kdkit.runs.task_layer import task_layer, with_steps
+from kdkit.runs.text_layers import chain_layer, text_layer
 from kdkit.settings import from_dict, merged, to_dict
 
 # In config.json, next to the fields.

@@ -6,7 +6,10 @@ import pathlib
 
 from kdkit.config.fields import listed, located
 from kdkit.config.model import student_of
-from kdkit.config.parts import (
+from kdkit.models import find
+from kdkit.recipes import fine_tuning
+from kdkit.recipes.quantization import quantization_stage
+from kdkit.runs.parts import (
     TEACHER,
     TEXT,
     first_run,
@@ -14,9 +17,6 @@ from kdkit.config.parts import (
     recipe_named,
     task_named,
 )
-from kdkit.models import find
-from kdkit.recipes import fine_tuning
-from kdkit.recipes.quantization import quantization_stage
 from kdkit.settings import merged
 
 # Updates that a stage on a small table has: docs/measured/small_tables.md.

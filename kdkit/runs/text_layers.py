@@ -2,16 +2,16 @@
 
 from kdkit.config.fields import listed
 from kdkit.config.model import kind_of_student, student_of
-from kdkit.config.parts import (
+from kdkit.models import find
+from kdkit.models.families import DECODERS
+from kdkit.recipes import pretraining
+from kdkit.recipes.stages import without_teacher
+from kdkit.runs.parts import (
     TEXT,
     first_run,
     of_family,
     recipe_named,
 )
-from kdkit.models import find
-from kdkit.models.families import DECODERS
-from kdkit.recipes import pretraining
-from kdkit.recipes.stages import without_teacher
 from kdkit.settings import to_dict
 
 STEPS = ("pretrained", "teacher", "general")  # before the last run

@@ -1,7 +1,7 @@
 """The fields of sentence encoders, on texts, translations or candidates."""
 
 from kdkit.config.model import student_of
-from kdkit.config.parts import recipe_named, task_named
+from kdkit.runs.parts import recipe_named, task_named
 from kdkit.settings import merged
 
 VOCABULARY_SIZE = 16_000  # word pieces of a student of several languages
