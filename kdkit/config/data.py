@@ -21,11 +21,6 @@ from kdkit.config.fields import (
     tasks,
 )
 from kdkit.data import retrieval
-from kdkit.data.synthetic import (
-    GENERATED_LANGUAGES,
-    load_candidates,
-    load_sentiment,
-)
 from kdkit.data.texts import (
     DETOKENIZERS,
     corpus_lines,
@@ -198,7 +193,7 @@ class Corpus(Lines):
     def _texts(self, held_out):
         if held_out and self.held_out:
             return self._read(self.held_out)
-        texts = load_sentiment("train").texts[0]
+        texts = data.load_sentiment("train").texts[0]
         if self.files:
             texts = self._read(self.files)
         return self.part(texts, held_out)
@@ -297,7 +292,7 @@ class Texts(EmbedderData):
 
     def lines(self) -> Iterator[str]:
         """Yields the lines, also empty ones."""
-        lines = load_sentiment("train").texts[0]
+        lines = data.load_sentiment("train").texts[0]
         if self.files:
             lines = corpus_lines(self.files, self.column)
         return itertools.islice(lines, self.max_texts)
@@ -322,7 +317,7 @@ class Translations(EmbedderData):
     def languages(self) -> tuple[str, ...]:
         """Names of the languages: the ends of the files' names, or numbers."""
         if not self.files:
-            return GENERATED_LANGUAGES
+            return data.GENERATED_LANGUAGES
         names = [pathlib.Path(file).suffix[1:] for file in self.files]
         if len({*names}) == len(names) and all(map(str.isalnum, names)):
             return tuple(names)
@@ -371,7 +366,7 @@ class Candidates(EmbedderData):
         if self.files:
             files = self.held_out if held_out else self.files
             return retrieval.read_candidates(files, self.num_candidates)
-        rows = load_candidates("dev" if held_out else "train")
+        rows = data.load_candidates("dev" if held_out else "train")
         documents = [one[: self.num_candidates] for one in rows.documents]
         return retrieval.Candidates(rows.queries, documents)
 

@@ -39,6 +39,7 @@ _DEFINED_IN = {
     "generate_sentiment": "synthetic",
     "generated_pairs": "synthetic",
     "join_sentences": "sentences",
+    "load_candidates": "synthetic",
     "load_sentiment": "synthetic",
     "open_packed": "packing",
     "open_table": "tables",
