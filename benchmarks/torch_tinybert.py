@@ -16,6 +16,7 @@ from transformers import BertForSequenceClassification
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
 
+import kdkit
 from kdkit import export
 
 SCORES = "scores"  # attention that also returns the softmax's input
@@ -131,18 +132,20 @@ class Distillation:
         if not inside:
             return soft_cross_entropy(teacher.logits, student.logits)
         real = batch["attention_mask"].float()
-        every = len(teacher.attentions) // len(student.attentions)
-        loss = 0.0
-        for number, state in enumerate(student.hidden_states):
-            loss = loss + mean_square(
-                self._projection(state) - teacher.hidden_states[number * every],
-                real[:, :, None],
-            )
+        depths = len(teacher.attentions), len(student.attentions)
+        layers = kdkit.layer_map("uniform", *depths)
         pairs = real[:, None, :, None] * real[:, None, None, :]
-        for number, scores in enumerate(student.attentions, start=1):
+        loss = 0.0
+        for ours, theirs in {0: 0, **layers}.items():
+            state = self._projection(student.hidden_states[ours])
             loss = loss + mean_square(
-                scores - teacher.attentions[number * every - 1], pairs
+                state - teacher.hidden_states[theirs], real[:, :, None]
             )
+        for ours, theirs in layers.items():
+            difference = (
+                student.attentions[ours - 1] - teacher.attentions[theirs - 1]
+            )
+            loss = loss + mean_square(difference, pairs)
         return loss
 
 

@@ -330,7 +330,8 @@ IMPOSSIBLE = -1e4
 def top_classes(logits, top_k: int, temperature: float = 1.0):
     """Returns the log-probabilities of the most probable classes.
 
-    If classes are equally probable, the ones with lower numbers come first.
+    If classes are equally probable, the ones with lower numbers come first; on
+    PyTorch any of them.
 
     Args:
         logits: Tensor of shape `(..., num_classes)`.
