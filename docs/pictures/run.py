@@ -15,7 +15,7 @@ import tempfile
 
 from rich.console import Console
 
-from kdkit.runs.layers import config_of
+from kdkit.runs.configure import config_of
 from kdkit.runs.messages import TerminalHandler, progress_display
 from kdkit.runs.run import run
 from kdkit.runs.smoke import DEMO

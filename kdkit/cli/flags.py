@@ -11,18 +11,16 @@ from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions, fields_of, kinds_in
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
-from kdkit.runs.layers import config_of, named_by
-from kdkit.runs.names import NAMES, fields_named, put
-from kdkit.runs.parts import TEXT, kind_of
+from kdkit.runs.configure import config_of, named_by
+from kdkit.runs.layers import TEXT, kind_of
+from kdkit.runs.names import NAMES, fields_named
 from kdkit.settings import merged, parse_value
 
 KINDS = {
     "augment": Augmentation,
     "teacher": TaskConfig,
     "task": TaskConfig,
-    "text": TextConfig,
-    "decoder": TextConfig,
-    "mass": TextConfig,
+    **dict.fromkeys(("text", "decoder", "mass"), TextConfig),
 }
 # Names that are no fields, and fields without a docstring.
 HELP = {
@@ -209,13 +207,10 @@ def _parsed(parser, words, about):
     ]
     words = [one for one in words if one not in (*fields, "--set")]
     found, others = parser.parse_known_args(words)
-    named = {
-        name: getattr(found, name) for name in NAMES[about] if name in found
-    }
-    tree = fields_named(about, named)
-    for one in fields:
-        path, text = one.split("=", 1)
-        put(tree, path, parse_value(text))
+    given, values = vars(found), (one.split("=", 1) for one in fields)
+    named = {name: given[name] for name in NAMES[about] if name in given}
+    values = {path: parse_value(text) for path, text in values}
+    tree = fields_named(about, named, values)
     known = [*vars(parser.parse_args([])), *NAMES[about]]
     flags = [*map(flag_name, known)]
     mistakes = [

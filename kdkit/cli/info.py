@@ -15,10 +15,9 @@ from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
-from kdkit.runs.layers import config_of
-from kdkit.runs.parts import kind_of, one_length
+from kdkit.runs.configure import config_of
+from kdkit.runs.layers import LEAST_UPDATES, kind_of, one_length
 from kdkit.runs.smoke import DEMO
-from kdkit.runs.task_layer import LEAST_UPDATES
 from kdkit.settings import to_dict
 from kdkit.tasks import TASKS, get_task
 

@@ -6,7 +6,7 @@ import json
 from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.errors import UsageError
-from kdkit.runs.layers import augmentation_of
+from kdkit.runs.configure import augmentation_of
 
 FAILED = 1
 SMOKE = {

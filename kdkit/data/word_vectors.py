@@ -4,11 +4,10 @@ import itertools
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from kdkit.data.tables import at
 from kdkit.errors import UsageError
 from kdkit.io.reading import numbered_lines
+from kdkit.late import np
 
 NO_WORD = re.compile(r"##|\[.+\]\Z", re.DOTALL)  # within words, or special
 # Begin words in byte-pair and SentencePiece vocabularies.

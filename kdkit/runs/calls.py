@@ -14,13 +14,13 @@ from kdkit import models, reporting
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs import run as running
+from kdkit.runs.configure import config_of, named_by
 from kdkit.runs.directory import Run
 from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.runs.given import LABEL, TEXTS, SavedInputs, table_columns
-from kdkit.runs.layers import config_of, named_by
+from kdkit.runs.layers import kind_of
 from kdkit.runs.messages import shown_messages
-from kdkit.runs.names import NAMES, fields_named, put
-from kdkit.runs.parts import kind_of
+from kdkit.runs.names import NAMES, fields_named
 from kdkit.settings import merged
 from kdkit.tasks import TASKS
 from kdkit.training.tasks import open_task
@@ -154,9 +154,7 @@ def _config(inputs, teacher, student, data, recipe, fields, settings):
     if student is not None:
         source = named.get("encoder") if teacher is None else teachers[0]
         named["student"] = _place(inputs, "student", student, source)
-    tree = fields_named(about, named)
-    for path, value in (settings or {}).items():
-        put(tree, path, value)
+    tree = fields_named(about, named, settings or {})
     return config_of(recipe, merged(tree, family))
 
 

@@ -1,140 +1,370 @@
-"""A run's config from layers of dicts: a recipe, a file, then what is given.
+"""What a recipe decides for each kind of run: the layer below what is given.
 
-Each layer overrides the one before, field by field; the result is validated
-once. What is given may also have short names: `epochs`, `batch_size` and
-`learning_rate` of the only stage, `only_stages`, fields of `every_stage`,
-`quantize`, and what a run makes before it: `encoder`, `general`,
-`augment_model`, `decoder`.
+The function of a kind returns the recipe's stages, the other fields of the
+layer, and what is given without the short names that it has read.
 """
 
+import dataclasses
 import json
+import os
 import pathlib
 import tomllib
 
-from kdkit.config.data import Augmentation
-from kdkit.config.fields import names_at
-from kdkit.config.runs import AnyRun
+from kdkit.config.fields import fields_of, listed, located, tasks
+from kdkit.config.model import kind_of_student, student_of
+from kdkit.data import LabeledTable
+from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import unknown
-from kdkit.recipes import RECIPES
-from kdkit.recipes.tinybert import copies_for
-from kdkit.runs.embedder_layer import embedder_layer
-from kdkit.runs.parts import (
-    TEACHER,
-    TEXT,
-    kind_of,
-    over,
-    over_stages,
-    student_named,
-    task_named,
-)
-from kdkit.runs.smoke import smoke_layer
-from kdkit.runs.task_layer import task_layer, with_steps
-from kdkit.runs.text_layers import chain_layer, text_layer
-from kdkit.settings import from_dict, merged, to_dict
+from kdkit.models import PRESETS, find
+from kdkit.models.families import DECODERS
+from kdkit.recipes import RECIPES, Recipe, fine_tuning, pretraining
+from kdkit.recipes.quantization import quantization_stage
+from kdkit.recipes.stages import without_teacher
+from kdkit.settings import merged, to_dict
 
-# In config.json, next to the fields.
-NOTED = ("provenance", "replicas", "requested")
-EXAMPLES = ("task", "data_dir", "table")
-LAYERS = {
-    "task": task_layer,
-    "text": text_layer,
-    "decoder": chain_layer,
-    "mass": chain_layer,
+TEXT = "pretraining"  # the recipe of language models
+TEACHER = "fine_tuning"  # the recipe of teachers
+SHORT = ("epochs", "batch_size", "learning_rate")
+COMPLETED = ("text_columns", "class_names")  # by a task of the other columns
+# Updates that a stage on a small table has: docs/measured/small_tables.md.
+LEAST_UPDATES = 1000
+# Fields of which each makes a stage's epochs the paper's.
+OTHER_ROWS = ("parity", "augmented", "unlabeled")
+# The runs before the last one of a recipe on text.
+STEPS = ("pretrained", "teacher", "general")
+# The stages of a run on text without a recipe, by the kind of text.
+STAGES = {
+    "corpus": pretraining.STAGES,
+    "sentences": pretraining.FROM_SCRATCH,
+    "pairs": pretraining.PAIRS,
 }
+VOCABULARY_SIZE = 16_000  # word pieces of a student of several languages
 
 
-def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
-    """Returns the config of a run.
+def read_fields(place: str) -> dict:
+    """Returns the fields in TOML or JSON, or of a run; without a file none."""
+    path = pathlib.Path(place)
+    path = path / "config.json" if path.is_dir() else path
+    load = tomllib.loads if path.suffix == ".toml" else json.loads
+    return load(path.read_text("utf-8")) if path.is_file() else {}
 
-    Args:
-        source: string. A recipe's name, `"pretraining"`, or the place of a TOML
-            file, a config.json or a run.
-        given: nested dict of fields and short names.
-        smoke: bool. Whether to begin with tiny models on generated data.
 
-    Raises:
-        UsageError: (a `ValueError`) with a line for each mistake.
+def kind_of(given: dict) -> str:
+    """Returns what a run with these fields is about, a key of `NAMES`.
+
+    `"decoder"` and `"mass"` are all steps of a recipe on text.
     """
-    file = named_by(source)
-    if "kind" in file and not str(source).endswith(".toml"):  # complete
-        saved = {name: file[name] for name in file if name not in NOTED}
-        tree = over_stages(saved["stages"], saved, given)
-        tree["student"] = student_named(tree["student"])
-    else:
-        given = over(file, given)
-        if smoke:
-            given = over(smoke_layer(given), given)
-        tree = _completed(given)
-    return from_dict(AnyRun, tree, names_at)
+    if given.get("kind") == "text" or given["recipe"] == TEXT:
+        return "text"
+    recipe = recipe_of(given)
+    if recipe.trains_embedder:
+        return recipe.stages[0].data
+    family = given.get("model", "bert")
+    return {"bert": "task", "mass": "mass"}.get(family, "decoder")
 
 
-def _completed(given):
-    """What is given over the layer of a recipe, also in the steps.
+def recipe_of(given: dict) -> Recipe:
+    """Returns the recipe in its variant, for the family of models.
 
-    The layer's function takes its short names out of what is given.
+    Validation names an unknown variant.
     """
-    given = {**given, "student": student_named(given.get("student", {}))}
-    make = LAYERS.get(kind_of(given), embedder_layer)
-    stages, layer = make(given)
-    by_name = {stage.name: to_dict(stage) for stage in stages}
-    tree = over_stages(by_name, layer, given)
-    if tree["kind"] == "task":
-        tree = with_steps(tree, stages)
-    student = tree["student"]
-    if student.get("copy_from") == "pretrained" and not tree.get("pretrained"):
-        student["copy_from"] = "teacher"  # which has the encoder's layers
-    steps = tree.get("steps", {})
-    tree["steps"] = {name: _step(one, given) for name, one in steps.items()}
+    recipe, parity = RECIPES[given["recipe"]], given.get("parity")
+    recipe = recipe.variant(parity if parity in recipe.parities else None)
+    recipes = {"bert": recipe, **recipe.for_families}
+    family = given.get("model", "bert")
+    if family not in recipes:
+        raise unknown("family", family, recipes)
+    return recipes[family]
+
+
+def over(layer: dict, given: dict) -> dict:
+    """Returns what is given over a layer.
+
+    A student of another kind replaces the layer's.
+    """
+    tree = merged(layer, given)
+    kinds = [kind_of_student(one.get("student", {})) for one in (layer, given)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        tree["student"] = given["student"]
     return tree
 
 
-def _step(step, run):
-    """A step over the layer of its recipe.
+def over_stages(layer: dict, given: dict) -> dict:
+    """Returns what is given over a layer with stages by name.
 
-    It has the devices of the run, and its examples unless it names others.
+    `only_stages`, `every_stage` and the short names of `given` are about the
+    stages. In the place of an unknown stage is its error, for validation.
     """
-    data = run.get("data", {})
-    examples = {name: data[name] for name in EXAMPLES if name in data}
-    if step.get("kind") == "augmentation":
-        return _augmentation(merged({"data": examples}, step))
-    if "recipe" not in step:
-        return step
-    strategy = run.get("training", {}).get("strategy")
-    same = {
-        "training": {"strategy": strategy},
-        "every_stage": run.get("every_stage", {}),
+    stages = layer["stages"]
+    named, every = (given.get(one, {}) for one in ("stages", "every_stage"))
+    wanted = listed(given.get("only_stages", [*stages]))
+    short = only(given, *SHORT)
+    names = dict.fromkeys([*stages, *named, *wanted])
+    chosen = [one for one in names if one in wanted or one not in stages]
+    places = [f"stages.{one}" for one in chosen]
+    if layer["kind"] == "text":
+        places += [f"steps.{one}.stages.NAME" for one in layer.get("steps", ())]
+    if len(places) > 1:
+        for name in short:  # of which one is it?
+            raise unknown("field", name, [f"{one}.{name}" for one in places])
+    made = {}
+    for name in chosen:
+        fields = named.get(name, {}) | short
+        if "epochs" in fields:  # as many as given, also on a small table
+            fields = {"least_updates": 0, **fields}
+        known = stages[name] | every if name in stages else {}
+        made[name] = merged(known, fields)
+        if "learning_rate" not in made[name]:
+            made[name] = unknown("stage", name, stages)
+    others = without(given, "only_stages", "every_stage", "model", *SHORT)
+    return over(layer, others) | {"stages": made}
+
+
+def without(given: dict, *names: str) -> dict:
+    """Returns what is given without some names."""
+    return {name: given[name] for name in given if name not in names}
+
+
+def only(given: dict, *names: str) -> dict:
+    """Returns what is given by some names."""
+    return {name: given[name] for name in names if name in given}
+
+
+def student_named(student: dict) -> dict:
+    """Returns the fields of the student that short names mean.
+
+    A preset's name means its sizes, layers of a checkpoint are copied from it,
+    and a BiLSTM is as wide as its word vectors.
+    """
+    student = {**student}
+    place = student.pop("checkpoint", None)
+    if place in PRESETS:
+        student = student_of(place) | student
+    elif place is not None:
+        is_part = student.keys() & {"num_layers", "layers"}
+        student["copy_from" if is_part else "checkpoint"] = place
+    vectors = student.get("word_vectors")
+    if vectors is not None and pathlib.Path(vectors).exists():
+        student["embedding_dim"] = word_vector_width(vectors)
+    return student
+
+
+def task_named(fields: dict, teacher: str | None = None) -> tuple:
+    """Returns the fields of data with the task that they name, and the task.
+
+    Of a task that is not known, validation names what is wrong.
+    """
+    table, name, task = fields.get("table"), fields.get("task"), None
+    if table is not None and {"text_columns", "label_column"} <= {*table}:
+        known = fields_of(LabeledTable).keys() & table.keys() - {*COMPLETED}
+        task = tasks.from_table(
+            **{one: table[one] for one in known},
+            text_column=listed(table["text_columns"]),
+            name=name,
+            teacher=teacher,
+        )
+    elif name is not None and name.endswith(".toml"):
+        task = tasks.from_toml(name, teacher)
+    if task is None:
+        return fields, tasks.TASKS.get(name, tasks.TASKS["sst2"])
+    table = {**(table or {}), **to_dict(task.table)}  # with unknown fields
+    return {**fields, "task": task.name, "table": table}, task
+
+
+def one_length(stages) -> dict:
+    """Returns the field of data for losses that count padding."""
+    objectives = [one for stage in stages for one in stage.objectives]
+    is_counted = any(one.loss.counts_padding for one in objectives)
+    return {"num_buckets": None} if is_counted else {}
+
+
+def task_layer(given: dict) -> tuple:
+    """Returns the layer of a run on a task."""
+    teacher = next(iter(listed(given.get("teacher", ()))), None)
+    saved, origin = _of_run(teacher)
+    data = given.get("data", {})
+    if saved and not data.keys() & {"task", "table"}:
+        data = saved | {"max_train_rows": None} | data
+    data, task = task_named(data, teacher)
+    recipe = recipe_of(given)
+    stages, student = recipe.stages_for(task), student_of(recipe.student)
+    if given["recipe"] == TEACHER and not (teacher or "encoder" in given):
+        stages, student = fine_tuning.STAGES, {}
+    if "general" in given:
+        stages = [stage for stage in stages if stage.data == "task"]
+    if precision := given.get("quantize"):
+        stages = (*stages, quantization_stage(precision, task, stages))
+    least = 0 if any(map(given.get, OTHER_ROWS)) else LEAST_UPDATES
+    stages = [
+        dataclasses.replace(one, least_updates=least * (one.data == "task"))
+        for one in stages
+    ]
+    layer = {
+        "kind": "task",
+        "data": {"sequence_length": task.sequence_length, **one_length(stages)},
+        "student": student,
+        "origin": origin,
     }
-    is_named = {*EXAMPLES} & {*step.get("data", ())}
-    if examples and step["recipe"] == TEACHER and not is_named:
-        same["data"] = data
-    return _completed(merged(same, step))
+    if "corpus" in given:
+        masking = {"share_of": recipe.mask_share_of}
+        layer["corpus"] = {"kind": "corpus", "masking": masking}
+    return stages, layer, without(given, "quantize") | {"data": data}
 
 
-def augmentation_of(given: dict) -> Augmentation:
-    """Returns the config of kdkit augment."""
-    return from_dict(Augmentation, _augmentation(given), names_at)
+def _of_run(teacher) -> tuple[dict, str | None]:
+    """The data of a teacher's run, and the encoder that it began with.
 
-
-def _augmentation(given):
-    """The fields of augmented examples, with the task's number of copies."""
-    data, _ = task_named(given.get("data", {}))
-    copies = copies_for(data.get("task"), given.get("parity"))
-    return {"num_copies": copies, **given, "data": data}
-
-
-def named_by(source: str) -> dict:
-    """Returns the fields that a recipe's name or a file's place means.
-
-    A file is TOML or JSON; a run's place means its config.json.
+    Empty and `None` for models that kdkit train-teacher did not make.
     """
-    known = (*RECIPES, TEXT)
-    named = {}
-    path = pathlib.Path(source)
-    path = path / "config.json" if path.is_dir() else path
-    if source not in known and path.is_file():
-        load = tomllib.loads if path.suffix == ".toml" else json.loads
-        named = load(path.read_text("utf-8"))
-    recipe = named.setdefault("recipe", source)
-    if recipe not in known:
-        raise unknown("recipe or file", recipe, known)
-    return named
+    config = read_fields(f"{teacher}/config.json")
+    if config.get("kind") != "task" or config["teacher"]:
+        return {}, None
+    origin = config["student"].get("checkpoint", "")
+    is_there = os.path.exists(origin) or not os.path.isabs(origin)
+    return config["data"], origin if is_there else None
+
+
+def with_steps(tree: dict, stages) -> dict:
+    """Returns a tree with the runs that make what short names ask for."""
+    steps = {}
+    short = ("origin", "encoder", "general", "augment_model", "augment_vectors")
+    origin, encoder, general, augment, vectors = map(tree.get, short)
+    tree = without(tree, *short)
+    student, text = tree["student"], tree.get("corpus")
+    learns = any(one.objectives for one in stages if one.data == "corpus")
+    if encoder:
+        origin = encoder
+        if learns and find(encoder).kind != "masked_lm":
+            origin = "run:pretrained"
+            steps["pretrained"] = _first_run(tree, TEXT, encoder, corpus=text)
+        steps["teacher"] = _first_run(tree, TEACHER, origin)
+        tree.setdefault("teacher", ["run:teacher"])
+    copies = student.get("copy_from") == "pretrained"
+    if origin and (learns or copies or general):
+        tree.setdefault("pretrained", origin)
+    if augment:
+        steps["augmented"] = {
+            "kind": "augmentation",
+            "model": augment,
+            "word_vectors": vectors,
+            "parity": "tinybert" if tree.get("parity") == "tinybert" else None,
+        }
+    if general and text:
+        steps["general"] = {
+            **only(tree, "recipe", "parity"),
+            "kind": "text",
+            "corpus": tree.pop("corpus"),
+            "student": student,
+            "teacher": tree.get("pretrained"),
+            "run_dir": general,
+        }
+    if general:
+        tree["student"] = {"checkpoint": located(general)}
+    return merged({"steps": steps}, tree)
+
+
+def _first_run(run, recipe, start, **fields):
+    """A run of a place or a student before a run, trained like it."""
+    training = {**run.get("training", {}), "seed": 0}
+    if isinstance(start, str):
+        start = {"checkpoint": start}
+    return {"recipe": recipe, "training": training, "student": start, **fields}
+
+
+def text_layer(given: dict) -> tuple:
+    """Returns the layer of a language model."""
+    text, family = given.get("corpus") or {}, _family(given)
+    is_mass = family == "mass" or "languages" in text
+    kind = text.get("kind", "sentences" if is_mass else "corpus")
+    layer = {"kind": "text", "corpus": {"kind": kind}}
+    stages = STAGES.get(kind, ())
+    if given["recipe"] != TEXT:
+        recipe = recipe_of(given | {"model": family})
+        if family != "bert":  # one of its stages
+            usual = recipe.stages[-1 if kind == "pairs" else 0].name
+            given = {"only_stages": usual} | given
+        stages = recipe.stages_on_text()
+        layer["student"] = student_of(recipe.student)
+    return stages, layer, given
+
+
+def _family(given):
+    """The family of a decoder, "mass", or "bert" for any encoder."""
+    student = given["student"]
+    place = given.get("teacher") or student.get("checkpoint")
+    if "model" in given:
+        return given["model"]
+    if kind_of_student(student) == "Mass":
+        return "mass"
+    if place is None:
+        return "bert"
+    found = find(place)
+    if found.kind == "encoder_decoder":
+        return "mass"
+    saved = found.config
+    name = saved.get("class_name", saved.get("model_type", place)).lower()
+    return next((one for one in DECODERS if name.startswith(one)), "bert")
+
+
+def chain_layer(given: dict) -> tuple:
+    """Returns the layer of a recipe on text alone, such as LightPAFF.
+
+    The steps are the teacher on general text, the teacher on the task's text,
+    and the student on general text with the first teacher. The run itself is
+    the student on the task's text with the second.
+    """
+    *_, on_task = recipe_of(given).stages
+    general, text = given.get("general_text", {}), given.get("corpus", {})
+    is_mass = given["model"] == "mass"
+    text = {"kind": "pairs" if is_mass else "corpus", **text}
+    if languages := listed(general.get("languages", ())):
+        text.setdefault("languages", [*dict.fromkeys(languages)][:2])
+    if "sequence_length" in text:
+        general = {**general, "sequence_length": text["sequence_length"]}
+    places = {name: given.get(name, f"run:{name}") for name in STEPS}
+    start, decoder = places["pretrained"], given.get("decoder", {})
+    stage = to_dict(without_teacher(on_task)) | given.get("every_stage", {})
+    steps = {
+        "pretrained": _first_run(given, TEXT, decoder, corpus=general),
+        "teacher": _first_run(given, TEXT, start, corpus=text),
+        "general": {
+            **only(given, "recipe", "model", "training", "student"),
+            "kind": "text",
+            "corpus": general,
+            "teacher": start,
+            # The spans of MASS differ in each epoch.
+            "cache": None if is_mass else given.get("cache"),
+        },
+    }
+    steps["pretrained"]["tokenizer"] = given.get("tokenizer")
+    steps["teacher"]["stages"] = {on_task.name: stage}
+    steps["teacher"]["only_stages"] = on_task.name
+    # A place replaces its step, and a step that no other reads is left out.
+    needed = [name for name in STEPS if places[name] == f"run:{name}"]
+    if needed == ["pretrained"]:
+        needed = []
+    layer = {
+        "kind": "text",
+        "corpus": text,
+        "student": {"checkpoint": places["general"]},
+        "teacher": places["teacher"],
+        "steps": {name: steps[name] for name in needed},
+    }
+    short = ("general_text", "decoder", "tokenizer", "student", *STEPS)
+    return [on_task], layer, without(given, *short)
+
+
+def embedder_layer(given: dict) -> tuple:
+    """Returns the layer of a sentence encoder."""
+    recipe = recipe_of(given)
+    kind = recipe.stages[0].data
+    data = {"kind": kind, **given.get("data", {})}
+    if "scored" in data:
+        scored = data["scored"]
+        if "table" in scored:
+            scored = merged({"table": {"regression": True}}, scored)
+        data["scored"], _ = task_named(scored)
+    layer = {"kind": "embedder", "student": student_of(recipe.student)}
+    if kind == "translations" and "checkpoint" not in given["student"]:
+        layer["data"] = {"tokenizer": VOCABULARY_SIZE}
+    return recipe.stages, layer, given | {"data": data}

@@ -7,33 +7,31 @@ from kdkit.config.fields import located
 from kdkit.settings import parse_value
 
 
-def _in(place: str, *names: str) -> dict[str, str]:
-    """Names of fields in a config that are also their short names."""
-    return {name: f"{place}{name}" for name in names}
+def _in(place: str, *names: str, **fields: str) -> dict[str, str]:
+    """Short names: those of fields at a place, and others for fields there."""
+    fields = dict(zip(names, names, strict=True)) | fields
+    return {name: f"{place}{field}" for name, field in fields.items()}
 
 
 def _examples(data: str, *names: str) -> dict[str, str]:
     """Names of the fields of a task, and of its tables."""
+    columns = {"text_column": "text_columns", "label_column": "label_column"}
     return {
         **_in(data, "task", "data_dir"),
-        **_in(f"{data}table.", *names),
-        "text_column": f"{data}table.text_columns",
-        "label_column": f"{data}table.label_column",
+        **_in(f"{data}table.", *names, **columns),
     }
 
 
 TRAINING = {
     **_in("", "epochs", "batch_size", "learning_rate"),
-    **_in("training.", "seed", "strategy"),
-    "mixed_precision": "training.dtype_policy",
-    "cache": "cache.directory",
-    "cache_precision": "cache.precision",
+    **_in("training.", "seed", "strategy", mixed_precision="dtype_policy"),
+    **_in("cache.", cache="directory", cache_precision="precision"),
 }
 SPLITS = ("train", "dev", "test", "labels", "regression")
 TASK = _examples("data.", *SPLITS) | {"max_length": "data.sequence_length"}
-TEXT = {**_in("corpus.", "column", "held_out"), "corpus": "corpus.files"}
+TEXT = _in("corpus.", "column", "held_out", corpus="files")
 BENCHMARK_TEXT = _in("corpus.", "one_document", "detokenizer")
-PAIRS = {"pairs": "corpus.files", "pair_columns": "corpus.columns"}
+PAIRS = _in("corpus.", pairs="files", pair_columns="columns")
 TOKENIZER = {"tokenizer": "tokenizer", "vocabulary_size": "tokenizer"}
 PLACE = "student.checkpoint"
 STUDENT = {"student": PLACE, **_in("student.", "num_layers", "layers")}
@@ -45,8 +43,7 @@ ON_TEXT = {
 }
 CHAIN = {
     **_in("", "pretrained", "teacher", "general", "decoder"),
-    **_in("general_text.", "column", "held_out"),
-    "corpus": "general_text.files",
+    **_in("general_text.", "column", "held_out", corpus="files"),
     "task_held_out": "corpus.held_out",
     **ON_TEXT,
 }
@@ -63,7 +60,7 @@ NAMES = {
     "task": {
         **_in("", "teacher", "encoder", "teacher_weights", "pretrained"),
         **STUDENT,
-        "word_vectors": "student.word_vectors",
+        **_in("student.", "word_vectors"),
         **_in("", "general", "control", "parity", "quantize"),
         "stages": "only_stages",
         **TASK,
@@ -89,32 +86,30 @@ NAMES = {
     "mass": {**PAIRS, "languages": "general_text.languages", **CHAIN},
     "texts": {"texts": "data.files", "column": "data.column", **EMBEDDER},
     "translations": {
-        "parallel": "data.files",
-        "dev_parallel": "data.held_out",
+        **_in("data.", parallel="files", dev_parallel="held_out"),
         **dict.fromkeys(TOKENIZER, "data.tokenizer"),
         **EMBEDDER,
     },
     "candidates": {
-        "candidates": "data.files",
-        "dev_candidates": "data.held_out",
+        **_in("data.", candidates="files", dev_candidates="held_out"),
         **EMBEDDER,
     },
     "augment": {
         **_examples("data.", *SPLITS),
         **_in("", "model", "word_vectors", "stop_words", "probability"),
-        **_in("", "sequential", "parity", "seed"),
-        "copies": "num_copies",
+        **_in("", "sequential", "parity", "seed", copies="num_copies"),
         "candidates": "num_candidates",
     },
 }
 
 
-def fields_named(about: str, named: dict) -> dict:
-    """Returns fields as nested dicts, for values by their short names.
+def fields_named(about: str, named: dict, others: dict) -> dict:
+    """Returns fields as nested dicts.
 
     Args:
         about: string, a key of `NAMES`.
         named: dict from short name to value.
+        others: dict from dotted path to value.
     """
     tree, paths = {}, NAMES[about]
     for name, value in named.items():
@@ -127,6 +122,8 @@ def fields_named(about: str, named: dict) -> dict:
         if name == "pairs":
             put(tree, "corpus.kind", "pairs")
         put(tree, paths[name], value)
+    for path, value in others.items():
+        put(tree, path, value)
     return tree
 
 

@@ -12,7 +12,7 @@ from kdkit.cli.runs import asked_by
 from kdkit.config.runs import ADAPTER, schema
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs.layers import config_of
+from kdkit.runs.configure import config_of
 
 LIGHTPAFF = ("distill", "lightpaff", "--model")
 GPT2 = (
@@ -28,7 +28,7 @@ NEW = ("--task", "sst2", "--teacher", "t")
 SMOKES = [
     *(("distill", name) for name in RECIPES),
     *((*LIGHTPAFF, name) for name in RECIPES["lightpaff"].for_families),
-    *(("train-teacher",), ("pretrain",)),
+    *((*LIGHTPAFF, "bert"), ("train-teacher",), ("pretrain",)),
 ]
 
 

@@ -34,7 +34,7 @@ def text_files(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def smoke_settings():
-    from kdkit.runs.layers import config_of
+    from kdkit.runs.configure import config_of
 
     # Batches of different lengths, as runs have them.
     data = {"max_train_rows": 64, "num_buckets": 2}

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 from kdkit.config.runs import ADAPTER
 from kdkit.reporting import comparison_table, read_run, render_report
-from kdkit.runs.layers import config_of
+from kdkit.runs.configure import config_of
 
 TEACHER = "all_minilm_l6_v2"
 STUDENT = "tinybert_4_layer_en_uncased"

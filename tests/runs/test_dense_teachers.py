@@ -5,7 +5,7 @@ from kit.runs import VOCABULARY
 
 from kdkit import models
 from kdkit.runs.build import build, resolved
-from kdkit.runs.layers import config_of
+from kdkit.runs.configure import config_of
 
 TINY = "tinybert_4_layer_en_uncased"  # 312 wide
 COSINE, SIMILARITY = "hidden_state_cosine", "similarity_kl_divergence"

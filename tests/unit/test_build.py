@@ -8,9 +8,9 @@ import tensorflow as tf
 from kdkit.config.model import Layers
 from kdkit.runs.build import compiled, resolved, with_enough_updates
 from kdkit.runs.classifiers import TaskKind
+from kdkit.runs.configure import config_of
 from kdkit.runs.embedders import EmbedderKind
 from kdkit.runs.language_models import TextKind
-from kdkit.runs.layers import config_of
 
 CONFIG = config_of("tinybert", {}, smoke=True)
 

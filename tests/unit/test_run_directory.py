@@ -8,9 +8,9 @@ import pytest
 
 from kdkit.data.stream import Shares
 from kdkit.io.files import staged
+from kdkit.runs.configure import config_of
 from kdkit.runs.directory import Run, open_run, read_replicas, with_values
 from kdkit.runs.events import Best, Epoch, Measurement, RunFinished
-from kdkit.runs.layers import config_of
 from kdkit.training.distribution import Distribution
 
 CONFIG = config_of("tinybert", {}, smoke=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from kdkit.runs import run as module
-from kdkit.runs.layers import config_of
+from kdkit.runs.configure import config_of
 from kdkit.runs.steps import place_of_step, with_places
 from kdkit.training.distribution import ONE_DEVICE
 

@@ -18,9 +18,9 @@ from kdkit.io.disk import disk_problem
 from kdkit.io.files import staged, write_text
 from kdkit.models import Head
 from kdkit.models.saving import save_labels
+from kdkit.runs.configure import config_of
 from kdkit.runs.directory import Run, open_run
 from kdkit.runs.events import Inputs, RunFinished
-from kdkit.runs.layers import config_of
 from kdkit.taps import Entry
 from kdkit.teacher_cache.files import Plan, StoredTensors
 
