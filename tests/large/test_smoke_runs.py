@@ -33,14 +33,16 @@ def test_the_loss_of_every_stage_falls(recipe, tmp_path):
 )
 def test_the_four_steps_on_text_learn(family, arm, vocabulary_size, tmp_path):
     run = tmp_path / "run"
-    words = ["distill", "lightpaff", "--model", family, "--smoke"]
-    assert command([*words, "--run-dir", run]).status == 0
+    words = f"distill lightpaff --model {family} --smoke every_stage.epochs=8"
+    assert command([*words.split(), "--run-dir", run]).status == 0
+    # Random weights have a uniform guess's perplexity, those of MASS 1.5 times.
+    limit = 0.8 * vocabulary_size
     found = {}
     for name in ("pretrained_run", "teacher_run", "general_run", "."):
         (finished,) = read_events(run / name, "run_finished")
         saved = arm if name in ("pretrained_run", "teacher_run") else "student"
         assert (run / name / saved).is_dir()
         found[name] = finished["best"][saved]["metrics"]["perplexity"]
-    assert found["teacher_run"] < found["pretrained_run"] < vocabulary_size
-    assert found["."] < found["general_run"] < 1.1 * vocabulary_size
+    assert found["teacher_run"] < found["pretrained_run"] < limit
+    assert found["."] < found["general_run"] < limit
     assert load_language_model(run).has_trained_head
