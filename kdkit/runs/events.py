@@ -8,6 +8,7 @@ epoch of a stage. `read_log` is the only reader of a log.
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import ClassVar
 
 from kdkit.exported import ExportReport, LatencyReport
@@ -154,7 +155,7 @@ class Best:
     metrics: dict | None = None
     agreement: dict | None = None
     collapsed: str | None = None
-    untrained_layers: Texts | None = None
+    untrained_layers: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,8 +169,7 @@ class RunFinished(Event, kind="run_finished", key=()):
         """Makes objects of the dicts in a log."""
         for arm, one in self.best.items():
             if isinstance(one, dict):
-                values = {name: _tuple(value) for name, value in one.items()}
-                self.best[arm] = Best(**values)
+                self.best[arm] = Best(**one)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
