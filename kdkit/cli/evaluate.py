@@ -138,7 +138,6 @@ def measured_once(run_dir: str) -> dict:
         "length_penalty": beams.length_penalty,
         "file": None,
     }
-    for event in place.run.events(Measurement):
-        if all(getattr(event, name) == value for name, value in wanted.items()):
-            return event.to_dict()
+    for event in place.run.events(Measurement, **wanted):
+        return event.to_dict()
     return measure_and_note(parser().parse_args([run_dir]))

@@ -357,11 +357,7 @@ def _export_teacher(place, options):
 
 def _file_of_teacher(place, made_from):
     """The teacher's exported file, `None` if the teacher has changed since."""
-    events = [
-        event
-        for event in place.run.events(Export)
-        if event.arm == "teacher" and event.made_from == made_from
-    ]
+    events = place.run.events(Export, arm="teacher", made_from=made_from)
     if not events or made_from["model"] is None:
         return None
     file = _as_written(place.run.path) / events[-1].file

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from kdkit import models, tasks
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
-from kdkit.runs.directory import CONFIG, Run, is_finished
+from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Model
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def log_next(steps: Sequence[tuple[list[str], str]]) -> None:
 
 def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
     """Returns the steps after `kdkit train-teacher`."""
-    if not is_finished(run_dir):
+    if not Run(run_dir).is_finished:
         return []
     (model,) = Run(run_dir).events(Model)
     recipe = "vanilla_kd" if (model.num_layers or 12) < LEAST_DEPTH else "pkd"
@@ -63,7 +63,7 @@ def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
 
 def after_student(run_dir: str) -> list[tuple[list[str], str]]:
     """Returns the steps after a run that made a student or a language model."""
-    if not is_finished(run_dir):
+    if not Run(run_dir).is_finished:
         return []
     steps = _after_collapse(run_dir)
     if steps:

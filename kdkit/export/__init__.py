@@ -36,11 +36,7 @@ from kdkit.export.exporters import (
     register_exporter,
 )
 from kdkit.export.inputs import BatchFile, file_logits
-from kdkit.export.latency import (
-    LatencyReport,
-    measure_latencies,
-    measure_latency,
-)
+from kdkit.export.latency import measure_latencies, measure_latency
 from kdkit.export.litert import PRECISIONS, reads_sources, to_litert
 from kdkit.export.litert_decoder import LiteRTDecoder, LiteRTSeq2Seq
 from kdkit.export.litert_files import LiteRTModel
@@ -49,7 +45,7 @@ from kdkit.export.saved_model import SavedModel, to_saved_model
 from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
 from kdkit.export.transformers_checkpoint import to_hugging_face
-from kdkit.export.verification import ExportReport
+from kdkit.exported import ExportReport, LatencyReport
 
 __all__ = [
     "MANIFEST",

@@ -17,11 +17,11 @@ from kdkit.errors import UsageError
 from kdkit.export.exporters import open_file
 from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
 from kdkit.export.latency import (
-    LatencyReport,
     full_rows,
     lengths_of,
     sentences_per_second,
 )
+from kdkit.exported import LatencyReport
 from kdkit.io.adb import Device, adb, call_adb
 
 REMOTE = "/data/local/tmp/kdkit-benchmark"  # a folder that programs may run in

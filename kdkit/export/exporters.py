@@ -16,11 +16,11 @@ from kdkit.export.exportable import exportable, model_kind
 from kdkit.export.inputs import ENCODER
 from kdkit.export.vectors import with_dimensions
 from kdkit.export.verification import (
-    ExportReport,
     compare,
     reference_outputs,
     warn_untrained_layers,
 )
+from kdkit.exported import ExportReport
 from kdkit.io.files import staged
 
 _EXPORTERS = {}  # by name, in the order of registration
@@ -247,20 +247,23 @@ class Exporter:
             )
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
+        count = comparison.examples
         return ExportReport(
-            str(path),
-            self.name,
-            self.title,
-            precision,
-            size_bytes,
-            source.sequence_length,
-            comparison.max_abs_difference,
-            comparison.same_top_class,
-            comparison.examples if source.examples is None else source.examples,
-            source.outputs,
-            comparison.smallest_cosine,
-            comparison.mean_cosine,
-            source.model.output.shape[-1] if source.is_embedder else None,
+            file=str(path),
+            format=self.name,
+            title=self.title,
+            precision=precision,
+            size_bytes=size_bytes,
+            sequence_length=source.sequence_length,
+            max_abs_difference=comparison.max_abs_difference,
+            same_top_class=comparison.same_top_class,
+            examples=count if source.examples is None else source.examples,
+            outputs=source.outputs,
+            smallest_cosine=comparison.smallest_cosine,
+            mean_cosine=comparison.mean_cosine,
+            dimensions=(
+                source.model.output.shape[-1] if source.is_embedder else None
+            ),
         )
 
 

@@ -1,6 +1,5 @@
 """Measures the latency of exported files."""
 
-import dataclasses
 import pathlib
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from kdkit.export.inputs import (
     TENSORS,
     random_batch,
 )
+from kdkit.exported import LatencyReport
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
 DELEGATES = ("xnnpack", "none")
@@ -23,67 +23,6 @@ SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence to read and write
 TURN = 5  # timed runs of one file before the next file's turn
 FEWEST_TOKENS = 2  # ids 0 and 1, for files without a known vocabulary
-
-
-@dataclasses.dataclass(frozen=True)
-class LatencyReport:
-    """A file's times. `dataclasses.asdict` returns a "latency" event's fields.
-
-    Args:
-        file: string. The path of the file.
-        median_ms: float. Median time of one batch, in milliseconds.
-        p95_ms: float. 95th percentile, in milliseconds.
-        threads: int. CPU threads of the runtime.
-        batch_size: int. Rows in the batch.
-        sequence_length: int. Tokens in a row, padding included.
-        warmup: int. Untimed runs before the first timed one.
-        runs: int. Timed runs.
-        size_bytes: int. Size of the file.
-        parameters: int or `None`. Parameters of the model in the file; `None`
-            for a file that kdkit did not write.
-        reads_tokens: bool. Whether a time is for one token, read by a decoder
-            with a capacity of `sequence_length` tokens.
-        reads_sources: bool. Whether a time is for one sentence: an
-            encoder-decoder reads a source and writes `sequence_length` tokens.
-        room: tuple of two ints or `None`. For an encoder-decoder's file, its
-            capacity in tokens for a source and for a target. Its time depends
-            on this capacity, not on the length of a sentence.
-        delegate: string or `None`. `"xnnpack"` or `"none"` for a LiteRT file
-            that was measured with or without XNNPACK on purpose. Defaults to
-            `None`, the runtime's own choice.
-        device: string or `None`. The model of the phone that was measured.
-            Defaults to `None`, this machine.
-        android: string or `None`. The phone's version of Android.
-        initialization_ms: float or `None`. The time to open the file, if it
-            was measured on a phone.
-        peak_memory_mb: float or `None`. The largest memory use, if it was
-            measured on a phone.
-        end_to_end_ms: float or `None`. The median time from a batch of strings
-            to classes, tokenizer included, if it was measured.
-        sentences_per_second: float or `None`. For an embedder's file, the texts
-            of a batch by its median time.
-    """
-
-    file: str
-    median_ms: float
-    p95_ms: float
-    threads: int
-    batch_size: int
-    sequence_length: int
-    warmup: int
-    runs: int
-    size_bytes: int
-    parameters: int | None
-    reads_tokens: bool = False
-    reads_sources: bool = False
-    room: tuple[int, int] | None = None
-    delegate: str | None = None
-    device: str | None = None
-    android: str | None = None
-    initialization_ms: float | None = None
-    peak_memory_mb: float | None = None
-    end_to_end_ms: float | None = None
-    sentences_per_second: float | None = None
 
 
 def measure_latency(

@@ -20,7 +20,7 @@ from kdkit.export.litert_decoder import (
 )
 from kdkit.export.litert_files import SUFFIX, LiteRTModel, packed_model
 from kdkit.export.mediapipe import TextTask, with_text_task
-from kdkit.export.verification import ExportReport
+from kdkit.exported import ExportReport
 from kdkit.late import LateModule, tf
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")

@@ -19,7 +19,7 @@ from kdkit.export.inputs import (
     TENSORS,
     BatchFile,
 )
-from kdkit.export.verification import ExportReport
+from kdkit.exported import ExportReport
 from kdkit.late import LateModule, tf
 
 onnx = LateModule("onnx", "onnx")

@@ -18,7 +18,8 @@ from kdkit.export.inputs import (
 )
 from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs, difficult_examples
-from kdkit.export.verification import FP32_TOLERANCE, ExportReport
+from kdkit.export.verification import FP32_TOLERANCE
+from kdkit.exported import ExportReport
 from kdkit.late import tf, tf_text
 
 SIGNATURE = "serving_default"

@@ -8,7 +8,7 @@ from kdkit.errors import UsageError
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import ENCODER
 from kdkit.export.transformers_checkpoint import Checkpoint, default_tokenizer
-from kdkit.export.verification import ExportReport
+from kdkit.exported import ExportReport
 from kdkit.models.conventions import PLAIN
 from kdkit.models.places import MODULES
 from kdkit.models.static import is_static_embedder

@@ -6,7 +6,7 @@ import pathlib
 from kdkit import models
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import DECODER, ENCODER, INPUT_NAMES, BatchFile
-from kdkit.export.verification import ExportReport
+from kdkit.exported import ExportReport
 from kdkit.io.reading import read_json
 from kdkit.models.hugging_face_saving import load_saved_hugging_face
 

@@ -20,53 +20,6 @@ LEAST_COSINE = 0.8
 
 
 @dataclasses.dataclass(frozen=True)
-class ExportReport:
-    """A written file, and its differences from the Keras model.
-
-    `dataclasses.asdict` returns the fields of an "export" event.
-
-    Args:
-        file: string. The path of the file or directory.
-        format: string. The name of the exporter, such as `"litert"`.
-        title: string. The exporter's title, such as `"LiteRT"`.
-        precision: string, such as `"fp32"` or `"static_int8"`.
-        size_bytes: int. The size on disk.
-        sequence_length: int or `None`. The only length in tokens that the
-            file accepts, `None` for any length.
-        max_abs_difference: float. The largest absolute difference between the
-            outputs of the file and of the Keras model.
-        same_top_class: float in [0, 1] or `None`. The share of outputs with
-            the same highest logit; `None` for a single logit (regression) and
-            for an embedder.
-        examples: int. The number of compared rows; for a decoder and an
-            encoder-decoder in LiteRT the number of compared positions.
-        outputs: string. `"logits"`, `"softmax"`, `"sigmoid"` or, for an
-            embedder, `"sentence_embedding"`. Defaults to `"logits"`.
-        smallest_cosine: float or `None`. For an embedder, the smallest cosine
-            between a vector from the file and the Keras model's. Defaults to
-            `None`.
-        mean_cosine: float or `None`. The mean of these cosines. Defaults to
-            `None`.
-        dimensions: int or `None`. For an embedder, the width of the vectors in
-            the file. Defaults to `None`.
-    """
-
-    file: str
-    format: str
-    title: str
-    precision: str
-    size_bytes: int
-    sequence_length: int | None
-    max_abs_difference: float
-    same_top_class: float | None
-    examples: int
-    outputs: str = "logits"
-    smallest_cosine: float | None = None
-    mean_cosine: float | None = None
-    dimensions: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Comparison:
     """The differences between a file's outputs and the Keras model's."""
 

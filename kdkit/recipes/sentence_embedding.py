@@ -78,14 +78,27 @@ def _stages(*objectives):
     )
 
 
+def compares_widths(objective: Objective) -> bool:
+    """Returns whether an objective needs vectors of the teacher's width."""
+    return (
+        objective.tap == TAP
+        and objective.projection is None
+        and objective.loss.needs_same_width
+    )
+
+
+def keeps_lengths(objective: Objective) -> bool:
+    """Returns whether an objective also learns how long vectors are."""
+    return objective.tap != TAP or isinstance(objective.loss, HiddenStateMSE)
+
+
 def for_other_width(
     stages: tuple[Stage, ...], is_wider: bool
 ) -> tuple[Stage, ...]:
     """Returns stages for a student whose vectors have another width."""
 
     def changed(objective):
-        needs_same_width = objective.loss.needs_same_width
-        if is_wider and objective.tap == TAP and needs_same_width:
+        if is_wider and compares_widths(objective):
             loss = SimilarityKLDivergence()
             return dataclasses.replace(objective, loss=loss, name=loss.name)
         if objective.tap == "hidden_states":

@@ -8,7 +8,6 @@ import re
 
 from kdkit.config.runs import AnyRun
 from kdkit.io.files import digest
-from kdkit.io.reading import read_json
 from kdkit.runs.directory import CONFIG, EVENTS, Run
 from kdkit.runs.events import (
     ARMS,
@@ -241,8 +240,8 @@ def finite_numbers(numbers: dict | None) -> dict:
 
 
 def _read_directory(run_dir):
-    config = Run(run_dir).config
-    saved = read_json(run_dir / CONFIG, "the config of a run")
+    run = Run(run_dir)
+    config = run.config
     path = run_dir / EVENTS
     events, remarks = (), (f"No {EVENTS}: nothing was run yet.",)
     if path.is_file():
@@ -254,7 +253,7 @@ def _read_directory(run_dir):
         events,
         remarks + damaged,
         predictions=predictions,
-        provenance=saved.get("provenance") or {},
+        provenance=run.saved.get("provenance") or {},
     )
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import scipy.special
 
-from kdkit.data.encoding import as_given, was_read
+from kdkit.data.encoding import was_read
 from kdkit.data.tables import Examples
 from kdkit.runs.predictions import Confused, Difference, Predictions
 from kdkit.tasks.kinds import (
@@ -71,22 +71,18 @@ def find_differences(
     task = evaluator.task
     if not isinstance(examples, Examples):
         return {}
-    student, teacher = map(task.kind.predict, (student_logits, teacher_logits))
-    shares = (None, None)
+    both, shares = (student_logits, teacher_logits), None
+    student, teacher = map(task.kind.predict, both)
+    differ = student != teacher
     if isinstance(task.kind, Regression):
-        weight, differ = abs(student - teacher), student != teacher
+        weight = abs(student - teacher)
     elif isinstance(task.kind, MultiLabel):
-        distances = scipy.special.expit(student_logits) - scipy.special.expit(
-            teacher_logits
-        )
-        weight = abs(distances).max(axis=1)
-        differ = (student != teacher).any(axis=1)
+        first, second = map(scipy.special.expit, both)
+        weight, differ = abs(first - second).max(axis=1), differ.any(axis=1)
     else:
-        shares = [
-            scipy.special.softmax(one, axis=1).max(axis=1)
-            for one in (student_logits, teacher_logits)
-        ]
-        weight, differ = shares[0] * shares[1], student != teacher
+        probabilities = (scipy.special.softmax(one, axis=1) for one in both)
+        shares = [one.max(axis=1) for one in probabilities]
+        weight = np.prod(shares, axis=0)
     rows = np.flatnonzero(differ)
     rows = rows[np.argsort(-weight[rows], kind="stable")]
     found = [
@@ -95,13 +91,8 @@ def find_differences(
             label=_answer(task, evaluator.encoded.targets[row]),
             student=_answer(task, student[row]),
             teacher=_answer(task, teacher[row]),
-            **{
-                name: float(share[row])
-                for name, share in zip(
-                    ("student_share", "teacher_share"), shares, strict=True
-                )
-                if share is not None
-            },
+            student_share=None if shares is None else float(shares[0][row]),
+            teacher_share=None if shares is None else float(shares[1][row]),
         )
         for row in rows[:MOST_DIFFERENCES]
     ]
@@ -114,31 +105,32 @@ def find_differences(
 
 def _chance(task, targets):
     """The metrics of the best constant answer, and that answer in words."""
-    kind = task.kind
+    kind, count = task.kind, len(targets)
     if isinstance(kind, Polyphones):  # a character's usual reading is in train
         return None, None
     if isinstance(kind, MultiLabel):
-        targets = np.asarray(targets)
-        row = np.where(targets.mean(axis=0) > 0.5, 1.0, -1.0)
+        row = np.where(np.mean(targets, axis=0) > 0.5, 1.0, -1.0)
         words = "the more frequent decision for each class"
-        count = len(targets)
     elif isinstance(kind, Regression):
-        mean = float(np.mean(targets))
-        row, count = np.array([mean]), len(targets)
-        words = f"the mean score, {mean:{_SCORE}}"
+        row = float(np.mean(targets))
+        words = f"the mean score, {row:{_SCORE}}"
     else:
-        is_by_word = isinstance(kind, Tagging)
-        labels = np.concatenate(targets) if is_by_word else targets
-        labels = np.asarray(labels)[was_read(np.asarray(labels))]
-        known = labels[labels >= 0]
+        labels = _class_labels(kind, targets)
+        known, count = labels[labels >= 0], len(labels)
         if not len(known):
             return None, None
-        usual = int(np.bincount(known).argmax())
-        row = np.zeros(kind.num_classes)
-        row[usual] = 1.0
-        words, count = f"always “{kind.class_names[usual]}”", len(labels)
+        usual = np.bincount(known).argmax()
+        row = np.eye(kind.num_classes)[usual]
+        words = f"always “{kind.class_names[usual]}”"
     metrics = task.compute_metrics(targets, np.tile(row, (count, 1)))
     return metrics, words
+
+
+def _class_labels(kind, targets):
+    """The labels of examples, or of the words that were not truncated."""
+    is_by_word = isinstance(kind, Tagging)
+    labels = np.asarray(np.concatenate(targets) if is_by_word else targets)
+    return labels[was_read(labels)]
 
 
 def _details(task, targets, logits):
@@ -157,22 +149,14 @@ def _details(task, targets, logits):
     answers = kind.predict(logits)
     if isinstance(kind, Regression):
         step = -(-len(answers) // MOST_SCORES)
-        pairs = zip(targets[::step], answers[::step], strict=True)
-        return {
-            "scores": tuple((float(one), float(other)) for one, other in pairs)
-        }
-    labels, unit = targets, "examples"
-    if isinstance(kind, Tagging):
-        labels, unit = as_given(np.concatenate(targets)), "words"
-        labels = labels[was_read(np.concatenate(targets))]
-    labels = np.asarray(labels)
+        return {"scores": np.stack([targets, answers], axis=1)[::step].tolist()}
+    unit = "words" if isinstance(kind, Tagging) else "examples"
+    labels, names = _class_labels(kind, targets), kind.class_names
     is_known = labels >= 0
-    names = kind.class_names
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (labels[is_known], answers[is_known]), 1)
     if len(names) <= MOST_CLASSES:
-        matrix = tuple(tuple(map(int, row)) for row in counts)
-        return {"classes": names, "confusion": matrix, "unit": unit}
+        return {"classes": names, "confusion": counts.tolist(), "unit": unit}
     np.fill_diagonal(counts, 0)
     order = np.argsort(-counts, axis=None, kind="stable")[:MOST_PAIRS]
     pairs = zip(*np.unravel_index(order, counts.shape), strict=True)

@@ -19,7 +19,6 @@ from kdkit.runs.kinds import (
 from kdkit.runs.log import log_other, log_teachers
 from kdkit.runs.predictions import write_predictions
 from kdkit.training import tasks, text
-from kdkit.training.distribution import ONE_DEVICE
 
 _log = logging.getLogger(__name__)
 
@@ -27,17 +26,18 @@ _log = logging.getLogger(__name__)
 class TaskKind(Kind):
     """A classifier on a task, with teachers or without."""
 
-    def __init__(self, config, folder, devices=ONE_DEVICE):
-        self.task = tasks.open_task(config.data)
-        tasks.require_smoothable_labels(config.stages, self.task)
-        # Before models are loaded.
-        splits = "train", config.data.dev_split
-        self.rows = tasks.load_splits(self.task, config.data, splits)
-        super().__init__(config, folder, devices)
+    def read(self):
+        data = self.config.data
+        self.task = tasks.open_task(data)
+        tasks.require_smoothable_labels(self.config.stages, self.task)
+        splits = "train", data.dev_split
+        self.rows = tasks.load_splits(self.task, data, splits)
+
+    def fit(self):
         for one in self.teachers:
             self.require_length(one.model)
-        weights = config.teacher_weights or None
-        on_task = [one for one in config.stages if one.data == "task"]
+        weights = self.config.teacher_weights or None
+        on_task = [one for one in self.config.stages if one.data == "task"]
         self.require_fit(self.compared, self.model, on_task, weights)
         self._text_teachers = self._load_text_teachers()
 
@@ -77,9 +77,6 @@ class TaskKind(Kind):
             return super().random(student)
         sizes, file = dict(student), student.word_vectors
         del sizes["word_vectors"]
-        if file is not None:
-            words = words_of_pieces(self.tokenizer.get_vocabulary())
-            vectors, found = read_word_vectors(file, words)
         model = models.student(
             models.BilstmConfig(**sizes),
             num_classes=self.task.num_classes,
@@ -87,6 +84,8 @@ class TaskKind(Kind):
             num_texts=self.task.num_texts,
         )
         if file is not None:
+            words = words_of_pieces(self.tokenizer.get_vocabulary())
+            vectors, found = read_word_vectors(file, words)
             models.set_word_vectors(model, vectors, found)
             _log.info(
                 f"{found.sum()} of {len(found)} word pieces start from a "
@@ -113,7 +112,8 @@ class TaskKind(Kind):
         if corpus is None:
             return []
         text.require_readable(corpus, self.model)
-        require_length(corpus, self.model, "corpus")
+        length = corpus.sequence_length
+        require_length(length, self.model, "corpus.sequence_length")
         stages = [one for one in self.config.stages if one.data == "corpus"]
         if not any(stage.objectives for stage in stages):
             return []

@@ -56,9 +56,20 @@ class Run:
         self.replicas = replicas
 
     @property
+    def saved(self) -> dict:
+        """The content of `config.json`: the config, and what made the run."""
+        return read_json(self.path / CONFIG, "the config of a run")
+
+    @property
     def config(self) -> AnyRun:
         """The config in `config.json`, with the values that were resolved."""
-        return read_config(self.path)
+        tree = self.saved
+        for name in (PROVENANCE, REPLICAS):
+            tree.pop(name, None)
+        try:
+            return ADAPTER.validate_python(tree)
+        except ValidationError as error:
+            raise UsageError(f"{self.path}: {in_words(error, tree)}") from error
 
     @property
     def models(self) -> dict[str, pathlib.Path]:
@@ -73,7 +84,7 @@ class Run:
         if self.replicas > 1:
             noted = {REPLICAS: self.replicas, **noted}
         if file.exists():
-            there = read_json(file, "the config of a run")
+            there = self.saved
             noted = {name: there[name] for name in noted if name in there}
         text = json.dumps(config.model_dump(mode="json") | noted, indent=2)
         if not file.exists() or file.read_text("utf-8") != f"{text}\n":
@@ -105,13 +116,23 @@ class Run:
             return False
         return True
 
-    def events(self, kind: type[Event] = Event) -> list:
-        """Returns the last logged event of each key, all or those of a kind."""
+    def events(self, kind: type[Event] = Event, **fields) -> list:
+        """Returns the last logged event of each key.
+
+        Args:
+            kind: class from `kdkit.runs.events`. Defaults to all kinds.
+            **fields: values that fields of the events have.
+        """
         path = self.path / EVENTS
         if not path.exists():
             return []
         found, _ = read_log(path)
-        return [event for event in found if isinstance(event, kind)]
+        return [
+            event
+            for event in found
+            if isinstance(event, kind)
+            and all(getattr(event, name) == one for name, one in fields.items())
+        ]
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -130,22 +151,19 @@ class Run:
         return {
             arm: best
             for arm, best in self._ended_arms.items()
-            if self._has_model(arm)
+            if (self.path / arm).is_dir()  # complete or not
         }
 
     @property
     def lost_arms(self) -> list[str]:
         """The finished arms whose models were removed."""
-        return [arm for arm in self._ended_arms if not self._has_model(arm)]
+        made = self.made_arms
+        return [arm for arm in self._ended_arms if arm not in made]
 
     @property
     def _ended_arms(self):
         ends = self.events(RunFinished)
         return ends[0].best if ends else {}
-
-    def _has_model(self, arm):
-        """Whether an arm's model exists, complete or not."""
-        return (self.path / arm).is_dir()
 
     @property
     def has_ended(self) -> bool:
@@ -255,7 +273,7 @@ def continued(run: Run, config: AnyRun) -> AnyRun:
             f"here):\n{listed}\nPass the same settings, or choose another "
             "--run-dir."
         )
-    noted = read_replicas(run.path) or 1
+    noted = run.saved.get(REPLICAS, 1)
     if noted != run.replicas:
         raise UsageError(
             f"The run in {run.path} was begun with {noted} replicas. Received: "
@@ -293,48 +311,15 @@ def comparable(config: AnyRun) -> dict:
     return _comparable(config.model_dump(mode="json"))
 
 
-def _comparable(value):
+def _comparable(value, is_model=False):
+    """A value without the fields that may change, and places of models."""
     if isinstance(value, list):
-        return [_comparable(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: _without_paths(one) if name in MODELS else _comparable(one)
-        for name, one in value.items()
-        if name not in (FREE, REQUESTED)
-    }
-
-
-def _without_paths(value):
-    """The place of a model, or those of several, without absolute paths."""
-    if isinstance(value, list):
-        return [_without_paths(one) for one in value]
-    is_path = isinstance(value, str) and pathlib.Path(value).is_absolute()
-    return "a path" if is_path else _comparable(value)
-
-
-def is_finished(path) -> bool:
-    """Returns whether a directory holds a finished run."""
-    return Run(path).is_finished
-
-
-def read_config(path) -> AnyRun:
-    """Returns the config in a run directory or a JSON file."""
-    tree = _read_config_file(path)
-    for name in (PROVENANCE, REPLICAS):
-        tree.pop(name, None)
-    try:
-        return ADAPTER.validate_python(tree)
-    except ValidationError as error:
-        raise UsageError(f"{path}: {in_words(error, tree)}") from error
-
-
-def read_replicas(path) -> int | None:
-    """Returns a run's number of replicas, or `None` if it has not noted one."""
-    return _read_config_file(path).get(REPLICAS)
-
-
-def _read_config_file(path):
-    path = pathlib.Path(path)
-    file = path / CONFIG if path.is_dir() else path
-    return read_json(file, "the config of a run, its config.json")
+        return [_comparable(one, is_model) for one in value]
+    if isinstance(value, dict):
+        return {
+            name: _comparable(one, name in MODELS)
+            for name, one in value.items()
+            if name not in (FREE, REQUESTED)
+        }
+    is_text = is_model and isinstance(value, str)
+    return "a path" if is_text and pathlib.Path(value).is_absolute() else value

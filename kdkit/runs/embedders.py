@@ -4,19 +4,14 @@ The student learns a teacher's vectors of texts, the vectors of its translations
 (`MultilingualKind`), or a cross-encoder's scores (`RetrieverKind`).
 """
 
-import contextlib
+import dataclasses
 import logging
-import zipfile
-from collections.abc import Callable
 
 import numpy as np
 
 from kdkit import models
 from kdkit.config.model import Layers, Static
-from kdkit.data import EncodedExamples
-from kdkit.errors import RunError, UsageError
-from kdkit.io.files import staged
-from kdkit.losses import HiddenStateMSE
+from kdkit.errors import UsageError
 from kdkit.models import DenseSettings, LoadedModel, Pooling
 from kdkit.models.conventions import COSINE, DOT, MANHATTAN, PLAIN
 from kdkit.models.embedders import (
@@ -24,22 +19,29 @@ from kdkit.models.embedders import (
     principal_components,
     with_encoder,
 )
-from kdkit.recipes.sentence_embedding import for_other_width
-from kdkit.runs.events import Evaluation
-from kdkit.runs.kinds import TOKENIZER, Kind, save_tokenizer, tokenizer_of
-from kdkit.runs.log import format_metrics
-from kdkit.taps import TEACHER_OUTPUTS, ModelShape, own_names
-from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.training.candidates import candidates_source
-from kdkit.training.distribution import ONE_DEVICE
+from kdkit.recipes.sentence_embedding import (
+    compares_widths,
+    for_other_width,
+    keeps_lengths,
+)
+from kdkit.runs.kinds import (
+    TOKENIZER,
+    Kind,
+    computed_once,
+    require_length,
+    save_tokenizer,
+    tokenizer_of,
+)
+from kdkit.runs.log import log_before_training
+from kdkit.taps import ModelShape, own_names
+from kdkit.training.candidates import CACHED, candidates_source
 from kdkit.training.source import make_forward, predict_logits
-from kdkit.training.tasks import LOGITS
 from kdkit.training.texts import ScoredPairs, texts_source
 from kdkit.training.translations import translations_source, vocabulary_texts
 
 _log = logging.getLogger(__name__)
 TEXTS = "texts"  # the folder of the encoded texts in a run
-COMPONENTS, VECTORS = "components", "token_vectors"  # files in a run
+COMPONENTS, VECTORS = "components.npz", "token_vectors.npz"  # in a run
 MOST_TEXTS = 4096  # for principal components
 
 
@@ -48,10 +50,8 @@ class EmbedderKind(Kind):
 
     vectors = None  # of the tokens, the start of a static student
 
-    def __init__(self, config, folder, devices=ONE_DEVICE):
-        self.pairs = ScoredPairs(config.data.scored)
-        super().__init__(config, folder, devices)
-        self.fit()
+    def read(self):
+        self.pairs = ScoredPairs(self.config.data.scored)
 
     def fit(self):
         """Lets objectives compare vectors of the student's width."""
@@ -62,7 +62,7 @@ class EmbedderKind(Kind):
             stages = for_other_width(stages, is_wider=ours > theirs)
             self.config = self.config.replace(stages=stages)
             _log.info(f"vectors of {ours} numbers learn from {theirs}.")
-        compares = any(map(compares_numbers, self.config.objectives))
+        compares = any(map(compares_widths, self.config.objectives))
         self.width = theirs
         if isinstance(student, Static) or compares:
             self.width = min(ours, theirs)
@@ -81,9 +81,7 @@ class EmbedderKind(Kind):
         others = [
             one.name
             for one in self.config.objectives
-            if one.tap == SENTENCE_EMBEDDING
-            and not isinstance(one.loss, HiddenStateMSE)
-            and is_free
+            if is_free and not keeps_lengths(one)
         ]
         if similarity == MANHATTAN and self.is_reduced:
             others.append("principal components")
@@ -166,13 +164,15 @@ class EmbedderKind(Kind):
     def source(self):
         source = self.load_source()
         if isinstance(self.config.student, Static):
-            found = self.saved_arrays(VECTORS, self._token_vectors)
-            self.vectors, self._texts = found["vectors"], source.train
+            self._texts = source.train
+            found = computed_once(self.folder / VECTORS, self._token_vectors)
+            self.vectors = found["vectors"]
             with self.devices.scope():
                 self._set_table(self.model)
         elif self.is_reduced:
-            found = self.saved_arrays(
-                COMPONENTS, lambda: self._text_components(source)
+            found = computed_once(
+                self.folder / COMPONENTS,
+                lambda: self._text_components(source.train),
             )
         if self.is_reduced:
             with self.devices.scope():
@@ -180,27 +180,16 @@ class EmbedderKind(Kind):
                 dense.set_weights([found["components"]])
         return source
 
-    def load_source(self):
+    def load_source(self, read=texts_source, **more):
         """Returns the texts that the run trains on."""
-        return texts_source(
+        return read(
             self.config.data,
             self.pairs,
             self.tokenizer,
-            self.folder / TEXTS,
-            self.conventions,
+            directory=self.folder / TEXTS,
+            conventions=self.conventions,
+            **more,
         )
-
-    def saved_arrays(self, name: str, compute: Callable[[], dict]) -> dict:
-        """Returns arrays from a run's file, which is written if missing."""
-        file = self.folder / f"{name}.npz"
-        broken = (OSError, EOFError, ValueError, zipfile.BadZipFile)
-        # NumPy leaves a damaged archive open.
-        with contextlib.suppress(*broken), open(file, "rb") as content:
-            return dict(np.load(content))
-        arrays = compute()
-        with staged(file) as partial, open(partial, "wb") as opened:
-            np.savez(opened, **arrays)
-        return arrays
 
     def _set_table(self, model):
         """Sets the first table of a static student."""
@@ -215,24 +204,38 @@ class EmbedderKind(Kind):
 
     def _token_vectors(self):
         """The teacher's vectors of the tokens, in their components."""
-        rows = token_rows(self.tokenizer)
-        _log.info(f"running the teacher on each of {len(rows)} tokens.")
-        vectors = predict_logits(self.forwards[0], rows).astype("float32")
+        size = self.tokenizer.vocabulary_size()
+        first, last = self.tokenizer.start_token_id, self.tokenizer.end_token_id
+        _log.info(f"running the teacher on each of {size} tokens.")
+        rows = [(first, token_id, last) for token_id in range(size)]
+        vectors = self._teacher_vectors(self._texts, rows).astype("float32")
         components = np.eye(vectors.shape[1], dtype="float32")
         if self.is_reduced:
-            components = finite_components(vectors, self.width)
+            components = principal_components(vectors, self.width)
         return {"components": components, "vectors": vectors @ components}
 
-    def _text_components(self, source):
-        """The components of the teacher's vectors of some texts."""
-        texts = getattr(source.train, "sources", source.train)
-        chosen = evenly_chosen(texts, MOST_TEXTS)
+    def _teacher_vectors(self, texts, rows):
+        """The teacher's vectors of token ids, encoded in the way of texts."""
+        token_ids = np.concatenate(rows).astype("int32")
+        chosen = dataclasses.replace(
+            texts,
+            token_ids=token_ids,
+            segment_ids=np.zeros_like(token_ids),
+            lengths=np.array([*map(len, rows)], "int32"),
+        )
+        return predict_logits(self.forwards[0], chosen)
+
+    def _text_components(self, texts):
+        """The components of the teacher's vectors of every n-th text."""
+        texts = getattr(texts, "sources", texts)
+        count = min(MOST_TEXTS, len(texts))
+        rows = [texts.row(row * len(texts) // count) for row in range(count)]
         _log.info(
-            f"running the teacher on {len(chosen)} texts for their "
+            f"running the teacher on {count} texts for their "
             f"{self.width} principal components."
         )
-        vectors = predict_logits(self.forwards[0], chosen).astype("float64")
-        components = finite_components(vectors, self.width)
+        vectors = self._teacher_vectors(texts, rows).astype("float64")
+        components = principal_components(vectors, self.width)
         centered = vectors - vectors.mean(axis=0)
         explained = np.square(centered @ components).sum()
         total = max(np.square(centered).sum(), np.finfo(float).tiny)
@@ -245,25 +248,19 @@ class EmbedderKind(Kind):
     def measure(self, run, source, caches):
         if source.evaluate_teacher is None:
             return
-        known = {
-            event.arm for event in run.events(Evaluation) if event.stage is None
-        }
-        outputs = self.teacher_outputs(source, caches)
+        outputs = self.teacher_outputs(caches)
         start = models.in_policy(self.model, "float32")
-        measured = {
-            "teacher": lambda: source.evaluate_teacher(outputs),
-            "student": lambda: source.evaluate(make_forward(start)),
-        }
-        for arm in (one for one in measured if one not in known):
-            found = measured[arm]()
-            run.log(Evaluation(arm=arm, **found))
-            what = "teacher" if arm == "teacher" else "student before training"
-            _log.info(
-                f"{what}: {format_metrics(found['metrics'])} on "
-                f"{found['split']}."
-            )
+        log_before_training(
+            run, "teacher", "teacher", lambda: source.evaluate_teacher(outputs)
+        )
+        log_before_training(
+            run,
+            "student",
+            "student before training",
+            lambda: source.evaluate(make_forward(start)),
+        )
 
-    def teacher_outputs(self, source, caches):
+    def teacher_outputs(self, caches):
         """Returns what the teacher is measured by, such as its forward pass."""
         return self.forwards[0]
 
@@ -300,9 +297,6 @@ class MultilingualKind(EmbedderKind):
             lowercase=getattr(teacher, "lowercase", True),
         )
 
-    def take(self, tokenizer):
-        self.tokenizer = tokenizer
-
     def copied(self, student):
         made = super().copied(student)
         tokenizer = self.teachers[0].tokenizer
@@ -311,20 +305,16 @@ class MultilingualKind(EmbedderKind):
     def load_source(self):
         if isinstance(self.config.data.tokenizer, int):
             save_tokenizer(self.tokenizer, self.folder / TOKENIZER)
-        return translations_source(
-            self.config.data,
-            self.pairs,
-            self.tokenizer,
-            self.teachers[0].tokenizer,
-            self.folder / TEXTS,
-            self.conventions,
+        tokenizer = self.teachers[0].tokenizer
+        return super().load_source(
+            translations_source, teacher_tokenizer=tokenizer
         )
 
 
 class RetrieverKind(EmbedderKind):
     """A sentence encoder that learns a cross-encoder's scores."""
 
-    entries = [(LOGITS,)]  # in the cache
+    entries = CACHED
 
     def fit(self):
         require_no_prompts(self.conventions)
@@ -346,13 +336,7 @@ class RetrieverKind(EmbedderKind):
     def teacher(self, place):
         teacher, self.conventions = models.load_reranker(place), PLAIN
         length = self.config.data.pair_length
-        positions = models.num_positions(teacher.model)
-        if positions is not None and length > positions:
-            raise UsageError(
-                f"Pairs of {length} tokens are longer than the teacher's "
-                f"{positions} positions. Use --set data.pair_length="
-                f"{positions}."
-            )
+        require_length(length, teacher.model, "data.pair_length")
         return teacher
 
     def first_tokenizer(self):
@@ -367,46 +351,30 @@ class RetrieverKind(EmbedderKind):
         self.conventions = loaded.conventions
         return loaded
 
-    def take(self, tokenizer):
-        self.tokenizer = tokenizer
-
     @property
     def pooling(self):
         return Pooling(self.config.pooling or "mean")
 
     def copied(self, student):
-        encoder = self.teachers[0].model
         if self.copies_teacher:
-            layers = self.layers(student, encoder)
-            return self.head(models.copy_blocks(encoder, layers))
+            return Kind.copied(self, student)
         loaded = self.load(student.copy_from)
         self.take(loaded.tokenizer)
         layers = self.layers(student, loaded.model)
         return models.dropped_layers(loaded.model, layers)
 
     def load_source(self):
-        return candidates_source(
-            self.config.data,
-            self.pairs,
-            self.tokenizer,
-            self.teachers[0].tokenizer,
-            self.folder / TEXTS,
-            self.conventions,
+        tokenizer = self.teachers[0].tokenizer
+        return super().load_source(
+            candidates_source, teacher_tokenizer=tokenizer
         )
 
-    def teacher_outputs(self, source, caches):
-        scores = source.teacher_outputs(
-            caches.features(None, None), source.held_out
-        )
-        (found,) = scores(np.arange(len(source.held_out)), 0)[TEACHER_OUTPUTS]
-        return found[LOGITS.name]
+    def teacher_outputs(self, caches):
+        return caches.features(None, None)
 
     def legs(self, arm, model, source, caches):
         count = source.train.num_candidates
-        ranker, scores = (
-            self.ranker(model, count),
-            ModelShape(num_classes=count),
-        )
+        ranker, scores = self.ranker(model, count), ModelShape(count)
         fields = {"caches": caches, "measured": model}
         yield self.leg(arm, ranker, scores, source, self.arms[arm], **fields)
 
@@ -419,57 +387,6 @@ def require_no_prompts(conventions) -> None:
             "The sentence encoder has prompts, and this recipe trains without. "
             f"Received: {', '.join(map(repr, prompts))}."
         )
-
-
-def compares_numbers(objective) -> bool:
-    """Returns whether an objective needs vectors of the teacher's width."""
-    return (
-        objective.tap == SENTENCE_EMBEDDING
-        and objective.projection is None
-        and objective.loss.needs_same_width
-    )
-
-
-def finite_components(vectors: np.ndarray, dimensions: int) -> np.ndarray:
-    """Returns the principal components of a teacher's vectors."""
-    broken = (~np.isfinite(vectors)).any(axis=1).sum()
-    if broken:
-        raise RunError(
-            "A student learns the teacher's vectors. Expected finite numbers. "
-            f"Received: {broken} of {len(vectors)} vectors that are not "
-            "finite. Use another teacher."
-        )
-    return principal_components(vectors, dimensions)
-
-
-def token_rows(tokenizer) -> EncodedExamples:
-    """Returns each token of a vocabulary as a text of its own."""
-    size = tokenizer.vocabulary_size()
-    ids = np.full((size, 3), tokenizer.end_token_id, "int32")
-    ids[:, 0], ids[:, 1] = tokenizer.start_token_id, np.arange(size)
-    lengths = np.full(size, 3, "int32")
-    return _encoded(ids.reshape(-1), lengths, 3, tokenizer.pad_token_id)
-
-
-def evenly_chosen(texts: EncodedExamples, most: int) -> EncodedExamples:
-    """Returns every n-th text, in memory."""
-    count = min(most, len(texts))
-    rows = np.arange(count) * len(texts) // count
-    ids = np.concatenate([texts.row(row) for row in rows]).astype("int32")
-    lengths = np.asarray(texts.lengths)[rows]
-    return _encoded(ids, lengths, texts.sequence_length, texts.pad_token_id)
-
-
-def _encoded(token_ids, lengths, sequence_length, pad_token_id):
-    return EncodedExamples(
-        token_ids=token_ids,
-        segment_ids=np.zeros(len(token_ids), "int32"),
-        lengths=lengths,
-        labels=None,
-        sequence_length=sequence_length,
-        num_truncated=0,
-        pad_token_id=pad_token_id,
-    )
 
 
 def _count_lines(file):

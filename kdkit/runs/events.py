@@ -8,8 +8,10 @@ epoch of a stage. `read_log` is the only reader of a log.
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import ClassVar
 
+from kdkit.exported import ExportReport, LatencyReport
 from kdkit.io.reading import json_lines
 
 ARMS = ("teacher", "control", "student")
@@ -153,7 +155,7 @@ class Best:
     metrics: dict | None = None
     agreement: dict | None = None
     collapsed: str | None = None
-    untrained_layers: Texts | None = None
+    untrained_layers: Sequence[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -167,60 +169,25 @@ class RunFinished(Event, kind="run_finished", key=()):
         """Makes objects of the dicts in a log."""
         for arm, one in self.best.items():
             if isinstance(one, dict):
-                values = {name: _tuple(value) for name, value in one.items()}
-                self.best[arm] = Best(**values)
+                self.best[arm] = Best(**one)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Export(Event, kind="export"):
-    """An exported file, with the fields of `kdkit.export.ExportReport`."""
+class Export(ExportReport, Event, kind="export"):
+    """An exported file, from an arm of the run."""
 
     arm: str
-    file: str
-    format: str
-    title: str | None = None
-    precision: str
-    size_bytes: int
-    sequence_length: int | None = None
-    max_abs_difference: float | None = None
-    same_top_class: float | None = None
-    examples: int | None = None
     metrics: dict | None = None
     split: str | None = None
     task: str | None = None
     collapsed: str | None = None
     made_from: dict | None = None
     file_digest: str | None = None
-    outputs: str | None = None
-    smallest_cosine: float | None = None
-    mean_cosine: float | None = None
-    dimensions: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Latency(Event, kind="latency"):
-    """The speed of a file, with the fields of `kdkit.export.LatencyReport`."""
-
-    file: str
-    median_ms: float
-    p95_ms: float
-    threads: int
-    batch_size: int
-    sequence_length: int
-    warmup: int | None = None
-    runs: int | None = None
-    size_bytes: int | None = None
-    parameters: int | None = None
-    reads_tokens: bool | None = None
-    reads_sources: bool | None = None
-    room: tuple[int, ...] | None = None
-    delegate: str | None = None
-    device: str | None = None
-    android: str | None = None
-    initialization_ms: float | None = None
-    peak_memory_mb: float | None = None
-    end_to_end_ms: float | None = None
-    sentences_per_second: float | None = None
+class Latency(LatencyReport, Event, kind="latency"):
+    """The speed of an exported file."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

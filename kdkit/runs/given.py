@@ -100,7 +100,7 @@ def table_columns(name: str, data, text_column, label_column) -> dict:
         labels = data[label_column]
     else:
         texts, labels = data
-        is_pair = isinstance(texts, tuple) and not _is_text(texts[0])
+        is_pair = isinstance(texts, tuple) and np.ndim(texts[0]) > 0
         texts = texts if is_pair else (texts,)
     columns = {
         TEXTS[number]: _values(values) for number, values in enumerate(texts)
@@ -116,10 +116,6 @@ def table_columns(name: str, data, text_column, label_column) -> dict:
                     f"{value!r} at {number}."
                 )
     return columns
-
-
-def _is_text(value):
-    return isinstance(value, str | bytes)
 
 
 def _values(values):

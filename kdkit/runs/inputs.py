@@ -15,7 +15,6 @@ from kdkit.models.places import model_digest
 from kdkit.models.tokenizer_files import byte_pair_files
 from kdkit.runs.directory import CHECKPOINTS, EVENTS, Run
 from kdkit.runs.events import Inputs
-from kdkit.runs.log import reports_finished
 from kdkit.runs.steps import RESULT
 from kdkit.training.checkpoints import SUFFIX
 from kdkit.training.distribution import Distribution
@@ -159,9 +158,16 @@ def is_complete(
     run: Run, config: AnyRun, distribution: Distribution, needs_models=True
 ) -> bool:
     """Returns whether a run is finished, and prints that or its lost models."""
-    if run.is_finished or (run.has_ended and not needs_models):
+    is_done = run.is_finished or (run.has_ended and not needs_models)
+    if is_done:
         inputs = {}
         with contextlib.suppress(OSError, UsageError):  # removed since
             inputs = input_digests(config)
         require_same_inputs(run, inputs, distribution)
-    return reports_finished(run, needs_models)
+        _log.info(f"The run in {run.path} is finished: nothing to do.")
+    elif run.lost_arms:
+        _log.warning(
+            f"The run in {run.path} was finished, but its model "
+            f"{' and '.join(run.lost_arms)} is missing: making it again.",
+        )
+    return is_done

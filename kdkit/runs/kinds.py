@@ -5,7 +5,13 @@ the results. It is made once in a run, when the steps before it are finished.
 The kinds are in `classifiers`, `language_models` and `embedders`.
 """
 
+import contextlib
+import pathlib
+import zipfile
+from collections.abc import Callable
+
 import keras
+import numpy as np
 
 from kdkit import data, models
 from kdkit.config.model import Checkpoint, Layers, Mass
@@ -31,9 +37,10 @@ class Kind:
     """A kind of run.
 
     A subclass defines `teacher(place)` and `load(place)`, which return a
-    `LoadedModel`; `head(backbone)`, the model to train; `source()`, the data;
-    and what is saved with the model, `saved(model)`, and `texts()`, on which
-    its saved tokenizer is tried.
+    `LoadedModel`; `head(backbone)`, the model to train; `fit()`, which requires
+    that teachers, student and data fit each other; `source()`, the data; and
+    what is saved with the model, `saved(model)`, and `texts()`, on which its
+    saved tokenizer is tried.
 
     Attributes:
         teachers: list of `LoadedModel`.
@@ -52,6 +59,7 @@ class Kind:
     def __init__(self, config, folder, devices=ONE_DEVICE):
         self.config, self.folder, self.devices = config, folder, devices
         self.tokenizer = None
+        self.read()
         keras.utils.set_random_seed(config.training.seed)
         with devices.scope(), own_names():
             self.teachers = [self.teacher(place) for place in config.teachers]
@@ -61,6 +69,10 @@ class Kind:
         self.forwards = [make_forward(one.model) for one in self.teachers]
         self.tokenizer = self.first_tokenizer()
         self.model = self.make()
+        self.fit()
+
+    def read(self) -> None:
+        """Reads what needs no model, before the models are loaded."""
 
     @property
     def arms(self) -> dict:
@@ -133,15 +145,17 @@ class Kind:
         return self.head(models.student(sizes, vocabulary_size=size))
 
     def take(self, tokenizer) -> None:
-        """Takes the model's tokenizer, which must have the teacher's ids."""
-        if self.teachers and tokenizer is not None:
-            models.require_same_ids(self.teachers[0].tokenizer, tokenizer)
-        self.tokenizer = self.tokenizer or tokenizer
+        """Takes the model's tokenizer, or requires that it has the same ids."""
+        if self.tokenizer is None:
+            self.tokenizer = tokenizer
+        elif tokenizer is not None:
+            models.require_same_ids(self.tokenizer, tokenizer)
 
     def require_length(self, model) -> None:
         """Requires that the sequences fit a model's positions."""
         part = "corpus" if self.config.kind == "text" else "data"
-        require_length(getattr(self.config, part), model, part)
+        length = getattr(self.config, part).sequence_length
+        require_length(length, model, f"{part}.sequence_length")
 
     def require_fit(self, teachers, model, stages, weights=None) -> None:
         """Requires that objectives fit teachers and student."""
@@ -215,14 +229,13 @@ def load_text_teacher(place: str) -> LoadedModel:
     return teacher
 
 
-def require_length(rows, model, part: str) -> None:
-    """Requires that the sequences of some data fit a model's positions."""
+def require_length(length: int, model, field: str) -> None:
+    """Requires that sequences, whose length is a field, fit a model."""
     positions = models.num_positions(model)
-    if positions is not None and rows.sequence_length > positions:
+    if positions is not None and length > positions:
         raise UsageError(
-            f"Sequences of {rows.sequence_length} tokens are longer than the "
-            f"model's {positions} positions. Use --set "
-            f"{part}.sequence_length={positions}."
+            f"Sequences of {length} tokens are longer than the model's "
+            f"{positions} positions. Use --set {field}={positions}."
         )
 
 
@@ -239,6 +252,18 @@ def save_tokenizer(tokenizer, folder) -> None:
         with staged(folder) as partial:
             partial.mkdir()
             tokenizer.save_assets(partial)
+
+
+def computed_once(file: pathlib.Path, compute: Callable[[], dict]) -> dict:
+    """Returns the arrays of a run's file, which is written if missing."""
+    broken = (OSError, EOFError, ValueError, zipfile.BadZipFile)
+    # NumPy leaves a damaged archive open.
+    with contextlib.suppress(*broken), open(file, "rb") as content:
+        return dict(np.load(content))
+    arrays = compute()
+    with staged(file) as partial, open(partial, "wb") as opened:
+        np.savez(opened, **arrays)
+    return arrays
 
 
 def generated_tokenizer():

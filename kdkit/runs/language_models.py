@@ -16,16 +16,17 @@ from kdkit.runs.kinds import (
     tokenizer_of,
 )
 from kdkit.training import text
-from kdkit.training.distribution import ONE_DEVICE
 
 
 class TextKind(Kind):
     """A language model on text, with a teacher or without."""
 
-    def __init__(self, config, folder, devices=ONE_DEVICE):
-        self._has_head = any(stage.trains_head for stage in config.stages)
-        super().__init__(config, folder, devices)
-        corpus = config.corpus
+    @property
+    def _has_head(self):
+        return any(stage.trains_head for stage in self.config.stages)
+
+    def fit(self):
+        config, corpus = self.config, self.config.corpus
         text.require_readable(corpus, self.model)
         if corpus.kind != "corpus":
             text.require_vocabulary(corpus, self.tokenizer)

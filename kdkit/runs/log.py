@@ -23,7 +23,7 @@ from kdkit.runs.events import (
     StageFinished,
     Unlabeled,
 )
-from kdkit.training.source import Source
+from kdkit.training.source import Source, measured
 from kdkit.training.tasks import Evaluator
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class ArmLog:
     def finish_stage(self, stage: str) -> None:
         """Logs a stage's end and its seconds."""
         where = {"arm": self._arm, "stage": stage}
-        epochs = self._events(Epoch, **where)
+        epochs = self._run.events(Epoch, **where)
         seconds = sum(event.seconds for event in epochs)
         self._run.log(StageFinished(**where, seconds=seconds))
 
@@ -54,7 +54,7 @@ class ArmLog:
         """Returns the final weights: their epoch and its evaluation."""
         # The first evaluation: other dev splits are measured after it.
         where = {"arm": self._arm, "stage": stage, "epoch": epoch}
-        evaluation, *_ = self._events(Evaluation, **where)
+        evaluation, *_ = self._run.events(Evaluation, **where)
         return Best(
             stage=stage,
             epoch=epoch,
@@ -69,27 +69,6 @@ class ArmLog:
         """Logs and returns the measurement of a model that no stage trains."""
         self._run.log(Evaluation(arm=self._arm, **evaluation))
         return Best(split=evaluation["split"], metrics=evaluation["metrics"])
-
-    def _events(self, kind, **fields):
-        """The events of a kind with the given values."""
-        return [
-            event
-            for event in self._run.events(kind)
-            if all(getattr(event, name) == one for name, one in fields.items())
-        ]
-
-
-def reports_finished(run: Run, needs_models: bool = True) -> bool:
-    """Returns whether a run is finished, and prints that or its lost models."""
-    if run.is_finished or (not needs_models and run.has_ended):
-        _log.info(f"The run in {run.path} is finished: nothing to do.")
-        return True
-    if run.lost_arms:
-        _log.warning(
-            f"The run in {run.path} was finished, but its model "
-            f"{' and '.join(run.lost_arms)} is missing: making it again.",
-        )
-    return False
 
 
 def log_start(config) -> None:
@@ -145,6 +124,19 @@ def format_metrics(metrics) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
+def log_evaluation(run: Run, arm: str, called: str, **fields) -> None:
+    """Logs an evaluation of an arm, and prints its metrics."""
+    run.log(Evaluation(arm=arm, **fields))
+    metrics = format_metrics(fields["metrics"])
+    _log.info(f"{called}: {metrics} on {fields['split']}.")
+
+
+def log_before_training(run: Run, arm: str, called: str, measure) -> None:
+    """Measures a model before training, once."""
+    if not run.events(Evaluation, arm=arm, stage=None):
+        log_evaluation(run, arm, called, **measure())
+
+
 def log_findings(run: Run, findings: list) -> None:
     """Logs the doctor's findings, if it ran now."""
     if findings:
@@ -167,33 +159,20 @@ def log_teachers(run: Run, teachers: list, evaluator: Evaluator) -> None:
         named_teachers(teachers), evaluator.teachers_logits, strict=True
     ):
         metrics = task.compute_metrics(rows.targets, logits)
-        run.log(
-            Evaluation(
-                arm=arm,
-                split=evaluator.split,
-                examples=len(rows),
-                metrics=metrics,
-                collapsed=task.kind.collapse(rows.targets, logits),
-            )
+        log_evaluation(
+            run,
+            arm,
+            arm.replace("_", " "),
+            **measured(evaluator.split, rows, metrics),
+            collapsed=task.kind.collapse(rows.targets, logits),
         )
         log_model(run, arm, teacher.model)
-        _log.info(
-            f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on "
-            f"{evaluator.split}."
-        )
 
 
 def log_other(run: Run, arm, best: Best, evaluator: Evaluator) -> None:
     """Measures an arm's final weights on another dev split, once."""
-    is_known = any(
-        (event.arm, event.split) == (arm.name, evaluator.split)
-        for event in run.events(Evaluation)
-    )
-    if run.is_read_only or is_known:
-        return
-    found = evaluator(arm.forward)
-    where = {"arm": arm.name, "stage": best.stage, "epoch": best.epoch}
-    run.log(Evaluation(**where, **found))
-    _log.info(
-        f"{arm.name}: {format_metrics(found['metrics'])} on {evaluator.split}."
-    )
+    known = run.events(Evaluation, arm=arm.name, split=evaluator.split)
+    if not (run.is_read_only or known):
+        where = {"stage": best.stage, "epoch": best.epoch}
+        found = evaluator(arm.forward)
+        log_evaluation(run, arm.name, arm.name, **where, **found)

@@ -61,15 +61,11 @@ class TerminalHandler(logging.Handler):
     """Prints coloured messages, tables of the terminal's width, and a display.
 
     The display is below all messages while a stage trains.
-
-    Args:
-        console: `rich.console.Console` or `None`. Defaults to `None`, one that
-            writes to standard output.
     """
 
-    def __init__(self, console=None):
+    def __init__(self):
         super().__init__()
-        self.console = console or rich_console.Console(highlight=False)
+        self.console = rich_console.Console(highlight=False)
         self._live = None
 
     def emit(self, record):

@@ -47,10 +47,10 @@ class Predictions:
     chance: dict[str, float] | None = None
     constant: str | None = None
     classes: tuple[str, ...] | None = None
-    confusion: tuple[tuple[int, ...], ...] | None = None
+    confusion: list[list[int]] | None = None
     unit: str | None = None
     confused: tuple[Confused, ...] | None = None
-    scores: tuple[tuple[float, ...], ...] | None = None
+    scores: list[list[float]] | None = None
     reason: str | None = None
     differing: int | None = None
     differences: tuple[Difference, ...] | None = None

@@ -7,7 +7,7 @@ from kdkit.augmentation.run import prepare_copies
 from kdkit.config.runs import AnyRun, TaskConfig
 from kdkit.doctor import OK, Finding, examine
 from kdkit.runs.build import build
-from kdkit.runs.directory import is_finished
+from kdkit.runs.directory import Run
 from kdkit.runs.steps import place_of_step, with_places
 from kdkit.training.caching import TeacherCaches
 
@@ -64,7 +64,7 @@ def examined(config: AnyRun, run_dir) -> list[Finding]:
     folder, places = pathlib.Path(run_dir), {}
     for name, step in config.steps.items():
         places[name] = place_of_step(config, name, folder)
-        if step.kind != "augmentation" and not is_finished(places[name]):
+        if step.kind != "augmentation" and not Run(places[name]).is_finished:
             step = with_places(step, places)
             later = f"The rest is checked after step {name}."
             return [

@@ -30,6 +30,7 @@ from kdkit.training.tasks import LOGITS
 from kdkit.training.texts import ScoredPairs
 
 _log = logging.getLogger(__name__)
+CACHED = [(LOGITS,)]  # the entries of a cache, for each pair
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,6 +117,11 @@ def queries_source(
     def measure(scores):
         return measured(split, held_out, candidate_metrics(scores))
 
+    def evaluate_teacher(features):
+        rows = np.arange(len(held_out))
+        (taps,) = query_scores(features, held_out)(rows, 0)[TEACHER_OUTPUTS]
+        return measure(taps[LOGITS.name])
+
     def evaluate(predict):
         found = measure(held_out.scores(vectors(predict)))
         if pairs is not None:
@@ -127,7 +133,7 @@ def queries_source(
         held_out,
         **bucket_orders(num_buckets),
         evaluate=evaluate,
-        evaluate_teacher=measure,
+        evaluate_teacher=evaluate_teacher,
         metric="mrr@10",
         larger_is_better=True,
         # Of the relevant candidate among all of a query.

@@ -54,8 +54,9 @@ class Source:
         evaluate: callable from a model's forward pass to the fields of an
             `"evaluation"` event, or `None` to take the losses on `held_out`.
             Defaults to `None`.
-        evaluate_teacher: as `evaluate`, of the teacher, or `None` if nothing
-            is measured before training. Defaults to `None`.
+        evaluate_teacher: as `evaluate`, from the teacher's forward pass or its
+            cached outputs, or `None` if nothing is measured before training.
+            Defaults to `None`.
         metric: string. The metric that chooses the best epoch. Defaults to
             `"loss"`.
         larger_is_better: bool. Defaults to `False`.

@@ -21,6 +21,7 @@ FLOORS = (
         "arrays",
         "backends",
         "errors",
+        "exported",
         "io",
         "late",
         "late_names",

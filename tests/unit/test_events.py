@@ -31,12 +31,14 @@ def test_events_are_read_as_they_were_logged(tmp_path):
             seconds=2.0, best={"student": events.Best(stage="a", epoch=2)}
         ),
         events.Export(
-            arm="student", file="a.tflite", format="litert",
-            precision="int8", size_bytes=10, made_from={"labels": ["a"]},
+            arm="student", file="a.tflite", format="litert", title="LiteRT",
+            precision="int8", size_bytes=10, max_abs_difference=0.5,
+            examples=9, made_from={"labels": ["a"]},
         ),
         events.Latency(
             file="a.tflite", median_ms=0.5, p95_ms=0.7, threads=1,
-            batch_size=1, sequence_length=8, room=(8, 8),
+            batch_size=1, sequence_length=8, warmup=1, runs=9,
+            size_bytes=10, room=(8, 8),
         ),
         events.Measurement(arm="student", corpus=("a.txt",), stride=64),
     ]  # fmt: skip

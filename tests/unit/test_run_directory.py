@@ -9,7 +9,7 @@ import pytest
 from kdkit.data.stream import Shares
 from kdkit.io.files import staged
 from kdkit.runs.configure import config_of
-from kdkit.runs.directory import Run, open_run, read_replicas, with_values
+from kdkit.runs.directory import Run, open_run, with_values
 from kdkit.runs.events import Best, Epoch, Measurement, RunFinished
 from kdkit.training.distribution import Distribution
 
@@ -85,7 +85,7 @@ def test_a_run_goes_on_with_as_many_replicas(tmp_path):
     with open_run(tmp_path / "run", CONFIG, distribution=four) as (run, _):
         run.write_config(CONFIG, {})
     assert run.config == CONFIG
-    assert read_replicas(run.path) == 4
+    assert run.saved["replicas"] == 4
     with open_run(run.path, CONFIG, distribution=four):
         pass
     require_refused("4 replicas", run.path, distribution=two)

@@ -26,7 +26,7 @@ def test_classes_have_a_confusion_matrix_and_a_chance_level():
     labels = np.array([0, 1, 1, 1])
     logits = np.eye(2)[[0, 0, 1, 1]]
     found = summarize("student", evaluator("sst2", labels), logits, 9)
-    assert found.confusion == ((1, 0), (1, 2))
+    assert found.confusion == [[1, 0], [1, 2]]
     assert found.classes == ("negative", "positive")
     assert found.chance == {"accuracy": 0.75}
     assert found.constant == "always “positive”"
@@ -48,7 +48,7 @@ def test_many_classes_have_their_most_frequent_errors():
 def test_scores_come_with_the_mean_as_constant_answer():
     rows = evaluator("stsb", np.array([1.0, 2.0, 6.0], "float32"))
     found = summarize("student", rows, np.array([[1.5], [2.0], [5.0]]), 1)
-    assert found.scores == ((1.0, 1.5), (2.0, 2.0), (6.0, 5.0))
+    assert found.scores == [[1.0, 1.5], [2.0, 2.0], [6.0, 5.0]]
     assert found.constant == "the mean score, 3"
     assert found.chance == {"pearson": 0.0, "spearman": 0.0}
 
@@ -58,7 +58,7 @@ def test_tags_are_counted_by_word_without_unknown_ones():
     targets = [np.array([0, 1, 0]), np.array([UNKNOWN])]
     rows = evaluator(task, targets)
     found = summarize("student", rows, np.eye(2)[[0, 1, 1, 0]], 1)
-    assert (found.confusion, found.unit) == (((1, 1), (0, 1)), "words")
+    assert (found.confusion, found.unit) == ([[1, 1], [0, 1]], "words")
     assert found.chance == {"span_f1": 0.0}
 
 
