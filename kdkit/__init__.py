@@ -8,34 +8,6 @@ import importlib
 
 from kdkit.version import __version__
 
-__all__ = [
-    "Distillation",
-    "Distiller",
-    "EmbedderConfig",
-    "Objective",
-    "Run",
-    "StudentCheckpoint",
-    "TaskConfig",
-    "TextConfig",
-    "__version__",
-    "data",
-    "distill",
-    "distillation",
-    "export",
-    "generation",
-    "keep_freed_memory",
-    "layer_map",
-    "losses",
-    "models",
-    "quantization",
-    "recipes",
-    "reporting",
-    "run",
-    "taps",
-    "tasks",
-    "training",
-]
-
 _DEFINED_IN = {
     "Distillation": "kdkit.runs.calls",
     "Distiller": "kdkit.registration",
@@ -50,12 +22,27 @@ _DEFINED_IN = {
     "layer_map": "kdkit.distillation.layer_maps",
     "run": "kdkit.runs.run",
 }
+_PACKAGES = (
+    "data",
+    "distillation",
+    "export",
+    "generation",
+    "losses",
+    "models",
+    "quantization",
+    "recipes",
+    "reporting",
+    "taps",
+    "tasks",
+    "training",
+)
+__all__ = ["__version__", *_DEFINED_IN, *_PACKAGES]
 
 
 def __getattr__(name):
     if name in _DEFINED_IN:
         return getattr(importlib.import_module(_DEFINED_IN[name]), name)
-    if name in __all__:
+    if name in _PACKAGES:
         return importlib.import_module(f"kdkit.{name}")
     raise AttributeError(f"module 'kdkit' has no attribute {name!r}")
 

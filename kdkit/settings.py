@@ -1,7 +1,6 @@
-"""Settings as typed dataclasses: JSON, mistakes, differences."""
+"""Settings as typed dataclasses: their types, JSON, mistakes in words."""
 
 import functools
-import json
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -16,9 +15,6 @@ from pydantic import (
 )
 
 from kdkit.errors import UsageError, unknown
-from kdkit.io.reading import parse_json
-
-BRIEF = 80  # characters of a value in a list of differences
 
 # How settings are checked: `pydantic.dataclasses.dataclass(config=STRICT)`.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -128,8 +124,9 @@ def _mistake(one, values, names):
     for key in one["loc"]:
         if isinstance(parts, dict) and isinstance(key, int):
             key = [*parts][key]  # entries by name
-        is_list = isinstance(parts, list | tuple)
-        if isinstance(key, int) if is_list else key in (_parts(parts) or ()):
+        is_field = isinstance(parts, dict) and key in parts
+        is_entry = isinstance(parts, list | tuple) and isinstance(key, int)
+        if is_field or is_entry:
             path.append(_name_at(parts, key))
             parts, others = parts[key], parts
     *before, name = path or [""]
@@ -150,79 +147,9 @@ def _mistake(one, values, names):
     return ": ".join(filter(None, [".".join(path), f"{text}."]))
 
 
-def merged(*trees: dict) -> dict:
-    """Returns nested dicts as one. Later ones override earlier ones."""
-    result = {}
-    for tree in trees:
-        for key, value in tree.items():
-            both = isinstance(value, dict) and isinstance(result.get(key), dict)
-            result[key] = merged(result[key], value) if both else value
-    return result
-
-
 def _name_at(values, place):
     """Returns the name of the entry at an index or key."""
     entry = values[place] if isinstance(values, list) else None
     if isinstance(entry, dict) and "name" in entry:
         return entry["name"]
     return str(place)
-
-
-def parse_value(text: str):
-    """Parses a value: as JSON where it parses, or else as a string."""
-    try:
-        return parse_json(text, object)
-    except UsageError:
-        return {"True": True, "False": False, "None": None}.get(text, text)
-
-
-def differences(first: dict, second: dict) -> list[str]:
-    """Lists the fields in which two dicts of settings differ, as strings."""
-    return [
-        f"{field}: {one} -> {other}"
-        for field, (one, other) in differing_fields(first, second).items()
-    ]
-
-
-def differing_fields(first: dict, second: dict) -> dict[str, tuple[str, str]]:
-    """Returns the fields in which two dicts of settings differ."""
-    return dict(_differences(first, second, ""))
-
-
-def _differences(first, second, path):
-    """Yields fields and values, as deep as both sides have the same shape."""
-    if first == second:
-        return
-    first_parts, second_parts = _parts(first), _parts(second)
-    if not first_parts or not second_parts:
-        yield path, (_brief(first), _brief(second))
-        return
-    for key in dict.fromkeys([*first_parts, *second_parts]):
-        yield from _differences(
-            first_parts.get(key, "not set"),
-            second_parts.get(key, "not set"),
-            f"{path}.{key}" if path else key,
-        )
-
-
-def _parts(value):
-    """The entries of a dict, or of a list of dicts, by key; or else `None`."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, list) and any(isinstance(x, dict) for x in value):
-        return {
-            entry["name"]
-            if isinstance(entry, dict) and "name" in entry
-            else str(position): entry
-            for position, entry in enumerate(value)
-        }
-    return None
-
-
-def _brief(value):
-    """A value in a line: of longer ones, what they are made of."""
-    if value == "not set":
-        return value
-    parts = _parts(value)
-    text = f"({', '.join(parts)})" if parts else json.dumps(value)
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"

@@ -13,8 +13,7 @@ from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
 from kdkit.runs.configure import config_of, named_by
 from kdkit.runs.layers import TEXT, kind_of
-from kdkit.runs.names import NAMES, fields_named
-from kdkit.settings import merged, parse_value
+from kdkit.runs.names import NAMES, fields_named, merged, parse_value
 
 KINDS = {
     "augment": Augmentation,

@@ -44,8 +44,7 @@ from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.names import put
-from kdkit.settings import parse_value
+from kdkit.runs.names import parse_value, put
 
 FLAGS = {
     **RUN,

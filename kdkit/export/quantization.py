@@ -31,7 +31,7 @@ from kdkit.export.inputs import ENCODER, TENSORS, batch_shape
 from kdkit.export.litert_files import input_name, interpreter, packed_model
 from kdkit.export.litert_graphs import Graphs, tensor_name
 from kdkit.late import LateModule
-from kdkit.precisions import MIN_ROWS
+from kdkit.quantization.precisions import MIN_ROWS
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 quantizer = LateModule("ai_edge_quantizer.quantizer", "ai-edge-quantizer")

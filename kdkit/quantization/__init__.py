@@ -1,35 +1,23 @@
 """Quantisation-aware training: a Keras model that rounds as its file does."""
 
-from kdkit.precisions import PRECISIONS, RANGES_FILE, require_precision
-from kdkit.quantization.fake_quantization import (
-    FakeQuantization,
-    active_quantization,
-    full_precision,
-    read_quantization,
-    rounds_as,
-)
-from kdkit.quantization.places import require_quantizable
-from kdkit.quantization.rounding import (
-    fake_quantize_activations,
-    fake_quantize_bias,
-    fake_quantize_embeddings,
-    fake_quantize_rows,
-    fake_quantize_weights,
-)
+from kdkit.late_names import late_names
 
-__all__ = [
-    "PRECISIONS",
-    "RANGES_FILE",
-    "FakeQuantization",
-    "active_quantization",
-    "fake_quantize_activations",
-    "fake_quantize_bias",
-    "fake_quantize_embeddings",
-    "fake_quantize_rows",
-    "fake_quantize_weights",
-    "full_precision",
-    "read_quantization",
-    "require_precision",
-    "require_quantizable",
-    "rounds_as",
-]
+_DEFINED_IN = {
+    "FakeQuantization": "fake_quantization",
+    "PRECISIONS": "precisions",
+    "RANGES_FILE": "precisions",
+    "active_quantization": "fake_quantization",
+    "fake_quantize_activations": "rounding",
+    "fake_quantize_bias": "rounding",
+    "fake_quantize_embeddings": "rounding",
+    "fake_quantize_rows": "rounding",
+    "fake_quantize_weights": "rounding",
+    "full_precision": "fake_quantization",
+    "read_quantization": "fake_quantization",
+    "require_precision": "precisions",
+    "require_quantizable": "places",
+    "rounds_as": "fake_quantization",
+}
+__all__ = list(_DEFINED_IN)
+
+__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)

@@ -11,15 +11,15 @@ from keras import ops
 from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.precisions import (
-    MIN_ROWS,
-    SCHEMES,
-    require_precision,
-)
 from kdkit.quantization.places import (
     dense_layers,
     embeddings,
     require_quantizable,
+)
+from kdkit.quantization.precisions import (
+    MIN_ROWS,
+    SCHEMES,
+    require_precision,
 )
 from kdkit.quantization.rounding import (
     fake_quantize_activations,

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
-from kdkit.precisions import require_precision
+from kdkit.quantization.precisions import require_precision
 from kdkit.settings import (
     STRICT,
     Count,

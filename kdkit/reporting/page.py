@@ -13,6 +13,7 @@ import jinja2
 from rich.console import Console
 from rich.text import Text
 
+from kdkit.config.differences import differing_fields
 from kdkit.io.files import write_text
 from kdkit.io.machine import duration
 from kdkit.reporting.answers import (
@@ -62,7 +63,6 @@ from kdkit.reporting.trade_off import (
     trade_off_pictures,
 )
 from kdkit.runs.events import ARMS
-from kdkit.settings import differing_fields
 
 REPORT_FILE = "report.html"
 _FEW_ENTRIES = 6  # of a setting with several, which are listed

@@ -20,8 +20,7 @@ from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.runs.given import LABEL, TEXTS, SavedInputs, table_columns
 from kdkit.runs.layers import kind_of
 from kdkit.runs.messages import shown_messages
-from kdkit.runs.names import NAMES, fields_named
-from kdkit.settings import merged
+from kdkit.runs.names import NAMES, fields_named, merged
 from kdkit.tasks import TASKS
 from kdkit.training.tasks import open_task
 

@@ -30,8 +30,9 @@ from kdkit.runs.layers import (
     with_steps,
     without,
 )
+from kdkit.runs.names import merged
 from kdkit.runs.smoke import smoke_layer
-from kdkit.settings import from_dict, merged, to_dict
+from kdkit.settings import from_dict, to_dict
 
 # In config.json, next to the fields.
 NOTED = ("provenance", "replicas", "requested")

@@ -9,6 +9,7 @@ import warnings
 from pydantic import ValidationError
 
 from kdkit.backends import need_tensorflow
+from kdkit.config.differences import differing_fields
 from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
@@ -20,7 +21,7 @@ from kdkit.io.files import (
 from kdkit.io.locks import append_line, locked
 from kdkit.io.reading import read_json
 from kdkit.runs.events import Best, Epoch, Event, RunFinished, read_log
-from kdkit.settings import differences, in_words
+from kdkit.settings import in_words
 from kdkit.training.distribution import ONE_DEVICE
 
 CONFIG, LOCK = "config.json", ".lock"
@@ -261,13 +262,16 @@ def continued(run: Run, config: AnyRun) -> AnyRun:
     as_requested = with_values(begun, begun.requested, {})
     wanted = comparable(config)
     found = [
-        differences(there, wanted)
+        differing_fields(there, wanted)
         for there in (comparable(as_requested), comparable(begun))
         if json.dumps(there) != json.dumps(wanted)  # in their order
     ]
     if len(found) > 1:
-        lines = found[0] or ["the order of stages or objectives differs"]
-        listed = "\n".join(f"  {line}" for line in lines)
+        listed = "\n".join(
+            f"  {field}: {value} -> {ours}"
+            for field, (value, ours) in found[0].items()
+        )
+        listed = listed or "  the order of stages or objectives differs"
         raise UsageError(
             f"The run in {run.path} was made with other settings (there -> "
             f"here):\n{listed}\nPass the same settings, or choose another "

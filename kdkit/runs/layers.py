@@ -20,7 +20,8 @@ from kdkit.models.families import DECODERS
 from kdkit.recipes import RECIPES, Recipe, fine_tuning, pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import without_teacher
-from kdkit.settings import merged, to_dict
+from kdkit.runs.names import merged
+from kdkit.settings import to_dict
 
 TEXT = "pretraining"  # the recipe of language models
 TEACHER = "fine_tuning"  # the recipe of teachers

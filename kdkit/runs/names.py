@@ -4,7 +4,8 @@
 """
 
 from kdkit.config.fields import located
-from kdkit.settings import parse_value
+from kdkit.errors import UsageError
+from kdkit.io.reading import parse_json
 
 
 def _in(place: str, *names: str, **fields: str) -> dict[str, str]:
@@ -133,3 +134,21 @@ def put(tree: dict, path: str, value) -> None:
     for key in parents:
         tree = tree.setdefault(key, {})
     tree[last] = value
+
+
+def merged(*trees: dict) -> dict:
+    """Returns nested dicts as one. Later ones override earlier ones."""
+    result = {}
+    for tree in trees:
+        for key, value in tree.items():
+            both = isinstance(value, dict) and isinstance(result.get(key), dict)
+            result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def parse_value(text: str):
+    """Parses a value: as JSON where it parses, or else as a string."""
+    try:
+        return parse_json(text, object)
+    except UsageError:
+        return {"True": True, "False": False, "None": None}.get(text, text)

@@ -25,7 +25,6 @@ FLOORS = (
         "io",
         "late",
         "late_names",
-        "precisions",
         "settings",
         "version",
         "weights",

@@ -9,7 +9,9 @@ import pytest
 from pydantic.dataclasses import dataclass
 
 from kdkit import settings
+from kdkit.config.differences import differing_fields
 from kdkit.recipes import RECIPES, Stage
+from kdkit.runs.names import parse_value
 from kdkit.tasks import TASKS, get_task
 
 
@@ -60,7 +62,7 @@ def test_stages_survive_json_for_every_task_and_parity():
     ],
 )
 def test_a_value_is_json_where_it_parses(text, value):
-    assert settings.parse_value(text) == value
+    assert parse_value(text) == value
 
 
 @pytest.mark.parametrize(
@@ -81,9 +83,11 @@ def test_a_wrong_field_is_named_with_those_that_are_there(changes, named):
 
 
 def test_differences_name_the_fields():
-    second = dataclasses.replace(WHOLE.parts[1], rate=1.0)
-    changed = Whole((WHOLE.parts[0], second), "x")
-    assert settings.differences(
-        settings.to_dict(WHOLE), settings.to_dict(changed)
-    ) == ["parts.second.rate: 0.5 -> 1.0", 'place: null -> "x"']
-    assert not settings.differences(values := settings.to_dict(WHOLE), values)
+    first = {"a": {"rate": 0.5, "on": True}, "place": None, "b": {}}
+    second = {"a": {"rate": 1.0, "on": True}, "place": "x", "b": {"c": 1}}
+    assert differing_fields(first, second) == {
+        "a.rate": ("0.5", "1.0"),
+        "place": ("null", '"x"'),
+        "b": ("{}", "(c)"),
+    }
+    assert not differing_fields(first, first)
