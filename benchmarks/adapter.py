@@ -9,7 +9,7 @@ from kdkit.models import language_model  # noqa: F401
 from kdkit.recipes import RECIPES
 from kdkit.teacher_cache.cache import TeacherCache
 from kdkit.teacher_cache.reading import OutputsOfTeachers
-from kdkit.training.optimizers import make_optimizer
+from kdkit.training import make_optimizer
 
 CACHES = tempfile.TemporaryDirectory()  # files are read until the end
 

@@ -150,7 +150,18 @@ DECAYS = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay}
 
 
 def make_label_loss(stage, loss):
-    """Returns a stage's loss on the labels, with its label smoothing."""
+    """Returns a stage's loss on the labels, with its label smoothing.
+
+    Args:
+        stage: `kdkit.recipes.Stage`.
+        loss: `keras.losses.Loss` of the task.
+
+    Returns:
+        A `keras.losses.Loss`, or `None` for a stage without labels.
+
+    Raises:
+        UsageError: (a `ValueError`) for smoothing of other labels than classes.
+    """
     if stage.objectives and not stage.label_weight:
         return None
     if not stage.label_smoothing:
@@ -169,7 +180,20 @@ def make_optimizer(
     fused: bool = False,
     padding_row: tuple[str, int] | None = None,
 ):
-    """Returns a stage's AdamW optimizer."""
+    """Returns a stage's AdamW optimizer, with its schedule and clipping.
+
+    Args:
+        stage: `kdkit.recipes.Stage`.
+        num_steps: int. The batches of all its epochs, for the schedule.
+        fused: bool. Whether one operation updates all weights, on TensorFlow.
+            Defaults to `False`.
+        padding_row: tuple `(path, row)` or `None`. The embedding of padding,
+            which is not trained unless the stage trains it. Defaults to
+            `None`.
+
+    Returns:
+        A `keras.optimizers.AdamW`. Biases and norms do not decay.
+    """
     learning_rate = stage.learning_rate
     num_parts = stage.gradient_accumulation_steps
     if stage.schedule in DECAYS:

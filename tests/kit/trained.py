@@ -12,8 +12,8 @@ from kdkit import models
 from kdkit.models.architectures import padding_row as padding_row
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
-from kdkit.training.optimizers import make_label_loss as make_label_loss
-from kdkit.training.optimizers import make_optimizer as make_optimizer
+from kdkit.training import make_label_loss as make_label_loss
+from kdkit.training import make_optimizer as make_optimizer
 from kit.helpers import (
     LENGTH,
     ON_TASKS,
