@@ -62,14 +62,3 @@ def whole(gradient):
     if gradient is None or not on_tensorflow():
         return gradient
     return tf.convert_to_tensor(gradient)
-
-
-def validate_chunk_size(chunk_size) -> None:
-    """Raises an error for an invalid number of positions."""
-    if chunk_size is not None and not (
-        isinstance(chunk_size, int) and chunk_size > 0
-    ):
-        raise UsageError(
-            "Expected chunk_size above 0 or None. Received: "
-            f"chunk_size={chunk_size!r}."
-        )

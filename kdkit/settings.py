@@ -1,17 +1,13 @@
 """Settings as typed dataclasses: their types, JSON, mistakes in words."""
 
 import functools
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
-    WrapSerializer,
 )
 
 from kdkit.errors import UsageError, unknown
@@ -28,43 +24,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 Policy = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Strategy = Literal["mirrored", "multi_worker"]
-
-
-class _Keyed:
-    """The JSON schema of named entries: a dict by name."""
-
-    def __get_pydantic_json_schema__(self, core_schema, handler):
-        entries = handler(core_schema)["items"]
-        return {"type": "object", "additionalProperties": entries}
-
-
-def by_name(kind):
-    """Returns the type of a tuple of named entries, in JSON a dict by name."""
-
-    def listed(entries):
-        if isinstance(entries, Mapping):
-            return [
-                {**entry, "name": name} if isinstance(entry, Mapping) else entry
-                for name, entry in entries.items()
-            ]
-        return entries
-
-    def keyed(entries, dumped):
-        return {entry.pop("name"): entry for entry in dumped(entries)}
-
-    def different(entries):
-        names = [entry.name for entry in entries]
-        if len({*names}) < len(names):
-            raise ValueError(f"each needs its own name, received {names}")
-        return entries
-
-    return Annotated[
-        tuple[kind, ...],
-        BeforeValidator(listed),
-        AfterValidator(different),
-        WrapSerializer(keyed),
-        _Keyed(),
-    ]
 
 
 _adapter = functools.cache(TypeAdapter)

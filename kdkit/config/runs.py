@@ -25,10 +25,11 @@ from kdkit.config.model import Sizes, Student
 from kdkit.errors import unknown
 from kdkit.models.sizes import POOLINGS
 from kdkit.recipes import RECIPES
+from kdkit.recipes.named import by_name
 from kdkit.recipes.reranker_to_embedder import without_scores
 from kdkit.recipes.sentence_embedding import contrastive
 from kdkit.recipes.stages import Stage, same_number_of_updates
-from kdkit.settings import Count, Name, Policy, Seed, Strategy, Weight, by_name
+from kdkit.settings import Count, Name, Policy, Seed, Strategy, Weight
 from kdkit.taps import reads_source
 from kdkit.taps.names import SENTENCE_EMBEDDING
 

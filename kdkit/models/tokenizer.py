@@ -6,6 +6,7 @@ because other threads may be encoding with it: each length has a copy.
 """
 
 import functools
+import itertools
 import json
 import pathlib
 import types
@@ -15,7 +16,6 @@ import keras_hub
 import numpy as np
 import tokenizers
 
-from kdkit.arrays import joined
 from kdkit.errors import unknown
 from kdkit.late import tf
 
@@ -112,10 +112,10 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
             rows = list(zip(*columns, strict=True))
         has_frame = "start" in self.tokens
         encoded = rust.encode_batch_fast(rows, add_special_tokens=has_frame)
-        ids, lengths = joined([one.ids for one in encoded])
+        ids, lengths = _joined([one.ids for one in encoded])
         segments = np.zeros_like(ids)
         if self.num_segments > 1 and len(columns) > 1:
-            segments, _ = joined([one.type_ids for one in encoded])
+            segments, _ = _joined([one.type_ids for one in encoded])
         truncated = np.array([bool(one.overflowing) for one in encoded], bool)
         return ids, segments, lengths, truncated
 
@@ -137,7 +137,7 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
         if isinstance(inputs, list | tuple | np.ndarray):
             return self.rows(inputs)
         values, lengths = tf.numpy_function(
-            lambda texts: joined(self.rows(np.atleast_1d(texts).tolist())),
+            lambda texts: _joined(self.rows(np.atleast_1d(texts).tolist())),
             [inputs],
             ("int32", "int32"),
         )
@@ -294,3 +294,10 @@ def _copy(rust, has_tokens, side="right", length=None):
 
 def _string(text):
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+def _joined(rows):
+    """The ids of all rows as one `int32` array, and their lengths."""
+    lengths = np.fromiter(map(len, rows), "int32", len(rows))
+    values = itertools.chain.from_iterable(rows)
+    return np.fromiter(values, "int32", int(lengths.sum())), lengths

@@ -9,15 +9,8 @@ from pydantic.dataclasses import dataclass
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.quantization.precisions import require_precision
-from kdkit.settings import (
-    STRICT,
-    Count,
-    Name,
-    Positive,
-    Share,
-    Weight,
-    by_name,
-)
+from kdkit.recipes.named import by_name
+from kdkit.settings import STRICT, Count, Name, Positive, Share, Weight
 
 
 @dataclass(frozen=True, config=STRICT)

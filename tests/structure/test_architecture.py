@@ -18,7 +18,6 @@ FLOORS = (
     ("distillation", "quantization", "recipes", "steps", "tasks"),
     ("data", "losses", "models", "taps"),
     (
-        "arrays",
         "backends",
         "errors",
         "exported",
