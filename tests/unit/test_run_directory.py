@@ -165,7 +165,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
 def hold(path, held, release):
     with open_run(path, CONFIG):
         held.set()
-        release.wait(60)
+        release.wait(300)
 
 
 def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
@@ -174,7 +174,7 @@ def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
     process = context.Process(target=hold, args=(tmp_path, held, release))
     process.start()
     try:
-        assert held.wait(60)
+        assert held.wait(300)
         require_refused("Another process", tmp_path)
     finally:
         process.kill()
