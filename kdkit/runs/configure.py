@@ -88,7 +88,8 @@ def _completed(given):
     make = LAYERS.get(kind_of(given), embedder_layer)
     stages, layer, given = make(given)
     by_name = {stage.name: to_dict(stage) for stage in stages}
-    tree = over_stages(layer | {"stages": by_name}, given)
+    layer = layer | {"stages": by_name}
+    tree = over_stages(layer, without(given, "model"))
     if tree["kind"] == "task":
         tree = with_steps(tree, stages)
     student = tree["student"]

@@ -1,6 +1,6 @@
 """The events of a run: one class for each kind, and how a log is read.
 
-`RunDirectory.log` appends an event to `metrics.jsonl`, and no line is changed
+`Run.log` appends an event to `metrics.jsonl`, and no line is changed
 later. A run that continues repeats the steps after its last checkpoint, and
 logs their events again. So the last event of a key counts, such as that of one
 epoch of a stage. `read_log` is the only reader of a log.

@@ -117,7 +117,7 @@ def over_stages(layer: dict, given: dict) -> dict:
         made[name] = merged(known, fields)
         if "learning_rate" not in made[name]:
             made[name] = unknown("stage", name, stages)
-    others = without(given, "only_stages", "every_stage", "model", *SHORT)
+    others = without(given, "only_stages", "every_stage", *SHORT)
     return over(layer, others) | {"stages": made}
 
 
@@ -228,8 +228,8 @@ def _of_run(teacher) -> tuple[dict, str | None]:
 def with_steps(tree: dict, stages) -> dict:
     """Returns a tree with the runs that make what short names ask for."""
     steps = {}
-    short = ("origin", "encoder", "general", "augment_model", "augment_vectors")
-    origin, encoder, general, augment, vectors = map(tree.get, short)
+    short = ("origin", "encoder", "general", "augment_model")
+    origin, encoder, general, augment = map(tree.get, short)
     tree = without(tree, *short)
     student, text = tree["student"], tree.get("corpus")
     learns = any(one.objectives for one in stages if one.data == "corpus")
@@ -247,7 +247,7 @@ def with_steps(tree: dict, stages) -> dict:
         steps["augmented"] = {
             "kind": "augmentation",
             "model": augment,
-            "word_vectors": vectors,
+            "word_vectors": tree.pop("augment_vectors", None),
             "parity": "tinybert" if tree.get("parity") == "tinybert" else None,
         }
     if general and text:

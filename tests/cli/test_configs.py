@@ -102,6 +102,8 @@ def test_the_config_of_a_run_is_run_again(words, folder):
     again = made("distill", run, "--seed", "7")
     assert again.training.seed == 7
     assert again.replace(training=config.training) == config
+    with pytest.raises(UsageError, match="'model'"):
+        made("distill", run, "model=zzz")
 
 
 def test_epochs_of_a_run_that_is_run_again_are_those_given(folder):
@@ -464,6 +466,7 @@ def test_tables_are_completed_from_the_files(folder):
             "name it",
         ),
         ("distill tinybert --smoke --corpus a.txt", "go together"),
+        ("distill pkd --smoke --augment-vectors v", "'augment_vectors'"),
         ("distill sentence_embedding --texts a.txt --task sst2", "teacher: "),
         ("distill sentence_embedding --smoke --corpus a.txt", "'--corpus'"),
         ("distill multilingual --smoke cache=null", "read other tokens"),
