@@ -106,7 +106,7 @@ def over_stages(layer: dict, given: dict) -> dict:
     if layer["kind"] == "text":
         places += [f"steps.{one}.stages.NAME" for one in layer.get("steps", ())]
     if len(places) > 1:
-        for name in short:  # of which one is it?
+        for name in short:  # a field of each of them
             raise unknown("field", name, [f"{one}.{name}" for one in places])
     made = {}
     for name in chosen:
