@@ -238,8 +238,8 @@ def with_steps(tree: dict, stages) -> dict:
         if learns and find(encoder).kind != "masked_lm":
             origin = "run:pretrained"
             steps["pretrained"] = _first_run(tree, TEXT, encoder, corpus=text)
-        steps["teacher"] = _first_run(tree, TEACHER, origin)
-        tree.setdefault("teacher", ["run:teacher"])
+        if "run:teacher" in tree.setdefault("teacher", ["run:teacher"]):
+            steps["teacher"] = _first_run(tree, TEACHER, origin)
     copies = student.get("copy_from") == "pretrained"
     if origin and (learns or copies or general):
         tree.setdefault("pretrained", origin)

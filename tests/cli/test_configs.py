@@ -292,6 +292,8 @@ def test_an_encoder_makes_the_teacher_and_what_it_needs(folder):
     vanilla = made("distill", "vanilla_kd", *words[:4])
     assert list(vanilla.steps) == ["teacher"]
     assert vanilla.student.copy_from == "pretrained"
+    own = made("distill", "vanilla_kd", *words[:4], "--teacher", "t")
+    assert (own.steps, own.pretrained) == ({}, str(folder / "encoder"))
 
 
 def test_a_file_has_the_runs_before_a_run(folder):
