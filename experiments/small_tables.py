@@ -1,9 +1,10 @@
 """Students of copied layers on small tables: docs/measured/small_tables.md.
 
-python experiments/small_tables.py GLUE ENCODER RUNS [NAME...]
+python experiments/small_tables.py GLUE ENCODER RUNS SEEDS [NAME...]
 
 GLUE holds SST-2/ and MRPC/, ENCODER is a pretrained encoder, RUNS a folder for
-the runs; finished runs are not repeated. Prints a row for each table and start.
+the runs, SEEDS their number; finished runs are not repeated. Prints a row for
+each table and start.
 """
 
 import csv
@@ -14,7 +15,6 @@ import subprocess
 import sys
 
 TABLES = {"sst1000": 1000, "sst2000": 2000, "sst5000": 5000, "mrpc": 3668}
-SEEDS = (0, 1, 2)
 ROLES = ("pkd", "vanilla_kd", "control")
 
 
@@ -69,7 +69,7 @@ def shown(rows):
     )
 
 
-def main(glue, encoder, folder, names):
+def main(glue, encoder, folder, seeds, names):
     folder.mkdir(parents=True, exist_ok=True)
     phrases(glue / "SST-2", folder)
     print("| table | head | teacher | pkd | vanilla_kd | no teacher |")
@@ -86,7 +86,7 @@ def main(glue, encoder, folder, names):
         # Only the run records the encoder, whose layers have no head yet.
         for head, place in ("new", teacher), ("copied", teacher / "teacher"):
             found = {role: [] for role in ROLES}
-            for seed in SEEDS:
+            for seed in range(seeds):
                 for recipe in ROLES[:2]:
                     run = folder / f"{name}_{head}_{recipe}_{seed}"
                     words = ["--teacher", place, "--num-layers", 3, *data]
@@ -111,4 +111,5 @@ def main(glue, encoder, folder, names):
 
 
 if __name__ == "__main__":
-    main(*map(pathlib.Path, sys.argv[1:4]), sys.argv[4:])
+    folders = map(pathlib.Path, sys.argv[1:4])
+    main(*folders, int(sys.argv[4]), sys.argv[5:])

@@ -35,6 +35,7 @@ from executed_lines import IMPORT_FAILED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path.home() / ".cache" / "kdkit" / "faults"
+FILES = 10  # test files in a process of the map
 FIRST = 30  # tests of the first process; most faults need no second one
 SLOW = (
     20  # a test hangs if it takes a minute and this many times its usual time
@@ -82,23 +83,36 @@ class Lines:
             for path in paths
             for file in ([path] if path.is_file() else path.rglob("test_*.py"))
         }
-        left = [file for file in files if not self._record(file).exists()]
+        known = {
+            test.partition("::")[0]
+            for record in self._folder.glob("*.json")
+            for test in read_json(record)["passed"]
+        }
+        left = sorted(files - known)
         print(f"{len(left)} of {len(files)} test files left", flush=True)
-        for line in in_threads(self._run, sorted(left), workers):
+        # Several files in a process, which imports TensorFlow once for them,
+        # but for those whose tests make runs that later ones only read.
+        texts = {file: (ROOT / file).read_text("utf-8") for file in left}
+        alone = [file for file in left if "workspace" in texts[file]]
+        others = sorted({*left} - {*alone})
+        count = math.ceil(len(others) / FILES)
+        groups = [others[number::count] for number in range(count)]
+        groups += [[file] for file in alone]
+        for line in in_threads(self._run, groups, workers):
             print(line, flush=True)
 
-    def _record(self, file):
-        return self._folder / (file.replace("/", "__") + ".json")
-
-    def _run(self, file):
-        began, record = time.time(), self._record(file)
-        data = record.with_suffix(".lines")
-        data.unlink(missing_ok=True)
-        status, reports = run_tests(
-            self.tree, [file], 7200, stops=False, lines=str(data)
+    def _run(self, files):
+        began = time.time()
+        name = files[0].replace("/", "__")
+        record, data = (
+            self._folder / f"{name}.{end}" for end in ("json", "lines")
         )
-        if status is None:
-            return f"{file}: not recorded, it takes more than two hours"
+        data.unlink(missing_ok=True)
+        _, reports = run_tests(
+            self.tree, files, 7200, stops=False, lines=str(data)
+        )
+        if not data.exists():
+            return f"{', '.join(files)}: not recorded"
         started, passed = {}, {}
         for test, outcome, when in reports:
             started.setdefault(test, when)
@@ -110,7 +124,10 @@ class Lines:
         write_json(record, {"passed": passed, "lines": counts})
         others = len(started) - len(passed)
         seconds = time.time() - began
-        return f"{file}: {len(passed)} passed, {others} not, {seconds:.0f} s"
+        return (
+            f"{', '.join(files)}: {len(passed)} passed, {others} not, "
+            f"{seconds:.0f} s"
+        )
 
     def tests(self, file, wanted):
         """Returns tests that execute a line, fewest lines first, with seconds.
@@ -130,10 +147,9 @@ class Lines:
             if not hits:
                 continue
             record = read_json(path)
-            shared = [context for context in hits if "::" not in context]
             for test, seconds in record["passed"].items():
-                if test in hits or shared:
-                    contexts = [test, *shared]
+                contexts = {test, test.partition("::")[0]}
+                if not hits.isdisjoint(contexts):
                     cost = sum(record["lines"].get(c, 0) for c in contexts)
                     found.append((cost, seconds, test))
         return {test: seconds for _, seconds, test in sorted(found)}
