@@ -339,6 +339,7 @@ class Judge:
 
 def batches(tests):
     """Yields the tests of one process after the other, each file by file."""
+    tests = [*tests]
     for some in (tests[:FIRST], tests[FIRST:]):
         files = [*dict.fromkeys(test.partition("::")[0] for test in some)]
         yield sorted(some, key=lambda test: files.index(test.split("::")[0]))
@@ -402,8 +403,10 @@ def verdicts_on(faults, judges, path):
 
     def judged(number):
         began, judge = time.time(), judges.get()
-        verdict = judge.verdict(faults[number])
-        judges.put(judge)
+        try:
+            verdict = judge.verdict(faults[number])
+        finally:
+            judges.put(judge)
         seconds = round(time.time() - began)
         return number, {**verdict, "seconds": seconds, "fault": faults[number]}
 
