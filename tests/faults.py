@@ -68,33 +68,29 @@ def read_faults():
 
 
 class Lines:
-    """Which tests execute which lines: a database for each test file."""
+    """Which tests execute which lines: a database for each process."""
 
     def __init__(self, folder):
         self.tree, self._folder = folder / "tree", folder / "lines"
 
     def make(self, paths, workers):
-        """Runs the test files without a database, in a copy of the tree."""
+        """Runs test files that are in no database, in a copy of the tree."""
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self.tree.exists():
             copy_tree(ROOT, self.tree)
         files = {
-            file.relative_to(ROOT).as_posix()
+            file.relative_to(ROOT).as_posix(): file.read_text("utf-8")
             for path in paths
             for file in ([path] if path.is_file() else path.rglob("test_*.py"))
         }
-        known = {
-            test.partition("::")[0]
-            for record in self._folder.glob("*.json")
-            for test in read_json(record)["passed"]
-        }
-        left = sorted(files - known)
-        print(f"{len(left)} of {len(files)} test files left", flush=True)
+        for record in self._folder.glob("*.json"):
+            for test in read_json(record)["passed"]:
+                files.pop(test.partition("::")[0], None)
+        print(f"{len(files)} test files left", flush=True)
         # Several files in a process, which imports TensorFlow once for them,
         # but for those whose tests make runs that later ones only read.
-        texts = {file: (ROOT / file).read_text("utf-8") for file in left}
-        alone = [file for file in left if "workspace" in texts[file]]
-        others = sorted({*left} - {*alone})
+        alone = sorted(file for file in files if "workspace" in files[file])
+        others = sorted({*files} - {*alone})
         count = math.ceil(len(others) / FILES)
         groups = [others[number::count] for number in range(count)]
         groups += [[file] for file in alone]
@@ -102,17 +98,10 @@ class Lines:
             print(line, flush=True)
 
     def _run(self, files):
-        began = time.time()
-        name = files[0].replace("/", "__")
-        record, data = (
-            self._folder / f"{name}.{end}" for end in ("json", "lines")
-        )
+        began, name = time.time(), files[0].replace("/", "__")
+        data = self._folder / f"{name}.lines"
         data.unlink(missing_ok=True)
-        _, reports = run_tests(
-            self.tree, files, 7200, stops=False, lines=str(data)
-        )
-        if not data.exists():
-            return f"{', '.join(files)}: not recorded"
+        reports = run_tests(self.tree, files, 7200, False, lines=str(data))[1]
         started, passed = {}, {}
         for test, outcome, when in reports:
             started.setdefault(test, when)
@@ -121,13 +110,10 @@ class Lines:
         counts = collections.Counter()
         for context, numbers in contexts_in(data):
             counts[context] += len(numbers)
-        write_json(record, {"passed": passed, "lines": counts})
-        others = len(started) - len(passed)
-        seconds = time.time() - began
-        return (
-            f"{', '.join(files)}: {len(passed)} passed, {others} not, "
-            f"{seconds:.0f} s"
-        )
+        record = {"passed": passed, "lines": counts}
+        write_json(self._folder / f"{name}.json", record)
+        found = f"{len(passed)} of {len(started)} tests passed"
+        return f"{' '.join(files)}: {found}, {time.time() - began:.0f} s"
 
     def tests(self, file, wanted):
         """Returns tests that execute a line, fewest lines first, with seconds.

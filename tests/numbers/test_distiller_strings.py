@@ -181,6 +181,7 @@ def test_batches_of_texts_are_as_long_as_their_longest_text():
     y = np.zeros(8, "int32")
     long = Preprocessor(sequence_length=64)
     model = pair(LogitMSE(), long, Noting, max_sequence_length=64)
+    model.seen.clear()
     full = to_numpy(long(texts, y=None))
     expected = model.evaluate(full, y, verbose=0)
 
