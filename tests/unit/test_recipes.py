@@ -17,6 +17,30 @@ def test_recipe_has_its_name_and_a_known_student(name):
     assert isinstance(student, own) or student in PRESETS
 
 
+# Epochs and learning rates of stages, published or chosen: docs/fidelity.md.
+TRAINED = {
+    "tinybert": [(20, 5e-5), (3, 3e-5)],
+    "pkd": [(4, 5e-5)],
+    "vanilla_kd": [(4, 5e-5)],
+    "distilbert": [(3, 5e-4), (3, 5e-5)],
+    "distilled_bilstm": [(10, 1e-3)],
+    "lightpaff": [(3, 5e-4), (4, 5e-5)],
+    "gpt2": [(1, 5e-4), (3, 1e-4)],
+    "mass": [(3, 5e-4), (10, 5e-4)],
+    "sentence_embedding": [(1, 2e-4)],
+    "static_embedding": [(3, 2e-3)],
+    "multilingual": [(5, 5e-4)],
+    "reranker_to_embedder": [(1, 5e-5)],
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_stages_have_their_epochs_and_learning_rates(name):
+    recipes = {**RECIPES, **RECIPES["lightpaff"].for_families}
+    stages = recipes[name].stages_for(get_task("sst2"))
+    assert [(one.epochs, one.learning_rate) for one in stages] == TRAINED[name]
+
+
 @pytest.mark.parametrize("parity", [None, "paper", "pkd"])
 def test_pkd_is_vanilla_kd_and_patience(parity):
     (pkd,) = RECIPES["pkd"].stages_for(get_task("sst2"), parity)
