@@ -37,9 +37,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = pathlib.Path.home() / ".cache" / "kdkit" / "faults"
 FILES = 10  # test files in a process of the map
 FIRST = 30  # tests of the first process; most faults need no second one
-SLOW = (
-    20  # a test hangs if it takes a minute and this many times its usual time
-)
+# A test hangs if it takes a minute and this many times its usual time.
+SLOW = 20
 NO_IMPORT = "the changed module cannot be imported"
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _running = set()  # processes
@@ -87,8 +86,8 @@ class Lines:
             for test in read_json(record)["passed"]:
                 files.pop(test.partition("::")[0], None)
         print(f"{len(files)} test files left", flush=True)
-        # Several files in a process, which imports TensorFlow once for them,
-        # but for those whose tests make runs that later ones only read.
+        # A process imports TensorFlow once for several files. Files that share
+        # runs have one each: only the test that makes a run executes its lines.
         alone = sorted(file for file in files if "workspace" in files[file])
         others = sorted({*files} - {*alone})
         count = math.ceil(len(others) / FILES)
