@@ -83,8 +83,8 @@ class Lines:
             for file in ([path] if path.is_file() else path.rglob("test_*.py"))
         }
         for record in self._folder.glob("*.json"):
-            for test in read_json(record)["passed"]:
-                files.pop(test.partition("::")[0], None)
+            for file in read_json(record)["files"]:
+                files.pop(file, None)
         print(f"{len(files)} test files left", flush=True)
         # A process imports TensorFlow once for several files. Files that share
         # runs have one each: only the test that makes a run executes its lines.
@@ -109,7 +109,7 @@ class Lines:
         counts = collections.Counter()
         for context, numbers in contexts_in(data):
             counts[context] += len(numbers)
-        record = {"passed": passed, "lines": counts}
+        record = {"files": files, "passed": passed, "lines": counts}
         write_json(self._folder / f"{name}.json", record)
         found = f"{len(passed)} of {len(started)} tests passed"
         return f"{' '.join(files)}: {found}, {time.time() - began:.0f} s"
