@@ -359,9 +359,10 @@ LETTERS = ("A", "B", "C", "D")
 class RaceLayout(Files):
     """Reads the files of RACE.
 
-    A level of a split is read from one of two places: JSON files with one
-    passage each, `RACE/{split}/{level}/*.txt`, as in the original data set; or
-    a file with one JSON object per line, `race_{level}/{split}_{level}.jsonl`.
+    A level of a split is read from one of two places: files with one passage
+    each, `RACE/{split}/{level}/*.txt`, as in the original data set; or one
+    file, `race_{level}/{split}_{level}.jsonl`. A passage is a JSON object in a
+    line.
 
     Args:
         levels: tuple of strings. `"middle"`, `"high"` or both.
@@ -389,10 +390,7 @@ class RaceLayout(Files):
         """
         rows = []
         for path in self.paths(split, data_dir):
-            lines = read_lines(path)
-            if path.suffix == ".txt":
-                lines = ["\n".join(lines)]
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(read_lines(path), start=1):
                 with at(path, f"line {number}"):
                     rows += _questions(json.loads(line))
         passages, questions, options, labels = map(

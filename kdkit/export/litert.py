@@ -216,6 +216,8 @@ class LiteRT(Exporter):
 
     def write(self, source, path, precision):
         self._write_model(source, path, precision)
+        if source.step is not None and precision.startswith("int"):
+            share_table(path)
         if source.extras.task is not None:
             source.extras.task.add_to(path)
 
@@ -230,13 +232,9 @@ class LiteRT(Exporter):
                 quantization.kernels(source.model),
             )
             path.write_bytes(content)
-            if source.step is not None:
-                share_table(path)
             return
         if source.step is not None:
             path.write_bytes(_converted_step(source, precision))
-            if precision == "int8":
-                share_table(path)
             return
         # LiteRT's own operations have no loop over a batch of unknown size.
         batch_size = 1 if source.is_recurrent else None
