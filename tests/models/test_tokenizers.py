@@ -282,15 +282,17 @@ def test_a_tokenizer_without_a_class_is_as_its_file_is(family, tmp_path):
     without_class(tmp_path)
 
     def normalize(whole):
-        old = whole["normalizer"] if family == "albert" else None
-        steps = [*STEPS[family], *([old] if old else [])]
+        steps = STEPS[family] + [whole["normalizer"]] * (family == "albert")
         whole["normalizer"] = {"type": "Sequence", "normalizers": steps}
         if family == "bert":
             whole["model"]["max_input_chars_per_word"] = 3
 
     change(tmp_path / WHOLE, normalize)
+    judge = again(tmp_path)
+    if family == "roberta":  # random ids
+        change(tmp_path / WHOLE, lambda whole: whole["model"].update(dropout=1))
     texts = ["The thé Cafés", "the cafe abbb abb", *TEXTS]
-    check_same(load_tokenizer(tmp_path), again(tmp_path), texts)
+    check_same(load_tokenizer(tmp_path), judge, texts)
 
 
 def test_unigrams_follow_the_best_path(tmp_path):
@@ -313,14 +315,12 @@ def test_unigrams_follow_the_best_path(tmp_path):
 @pytest.mark.parametrize("join", [list, " ".join])
 def test_merges_are_texts_or_pairs(join, tmp_path):
     write(tmp_path, "gpt2")
-    judge = again(tmp_path)
 
     def respell(whole):
-        merges = [*map(join, whole["model"]["merges"])]
-        whole["model"] |= {"merges": merges, "dropout": 0.5}  # random ids
+        whole["model"]["merges"] = [*map(join, whole["model"]["merges"])]
 
     change(tmp_path / WHOLE, respell)
-    check_same(load_tokenizer(tmp_path), judge, ["the abc", *TEXTS])
+    check_same(load_tokenizer(tmp_path), again(tmp_path), ["the abc", *TEXTS])
 
 
 def test_special_tokens_in_texts_are_plain_text(tmp_path):
