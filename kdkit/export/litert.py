@@ -28,7 +28,7 @@ schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 SCALE_BYTES = 4 + 8
 
 
-def share_table(path: pathlib.Path) -> bool:
+def share_table(path: pathlib.Path) -> None:
     """Makes a file's embedding look up rows in its output matrix."""
     model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
     matrices = [
@@ -43,12 +43,10 @@ def share_table(path: pathlib.Path) -> bool:
         for graph in model.subgraphs
         for place in _lookups(model, graph, matrices)
     ]  # fmt: skip
-    if not found:
-        return False
     for graph, gather, dequantize, twin in found:
         _look_up_rows(model, graph, gather, dequantize, twin)
-    path.write_bytes(packed_model(model))
-    return True
+    if found:
+        path.write_bytes(packed_model(model))
 
 
 def _lookups(model, graph, matrices):
