@@ -4,7 +4,7 @@ python experiments/small_tables.py GLUE ENCODER RUNS SEEDS [NAME...]
 
 GLUE holds SST-2/ and MRPC/, ENCODER is a pretrained encoder, RUNS a folder for
 the runs, SEEDS their number; finished runs are not repeated. Prints a row for
-each table and start.
+each NAME, as sst2000_copied: a table and its students' head.
 """
 
 import csv
@@ -15,7 +15,8 @@ import subprocess
 import sys
 
 TABLES = {"sst1000": 1000, "sst2000": 2000, "sst5000": 5000, "mrpc": 3668}
-ROLES = ("pkd", "vanilla_kd", "control")
+# Only the run records the encoder, whose layers have no head yet.
+PLACES = {"copied": "teacher", "new": "."}
 
 
 def read(file):
@@ -72,42 +73,34 @@ def shown(rows):
 def main(glue, encoder, folder, seeds, names):
     folder.mkdir(parents=True, exist_ok=True)
     phrases(glue / "SST-2", folder)
-    print("| table | head | teacher | pkd | vanilla_kd | no teacher |")
-    for name in names or TABLES:
-        is_phrases = name.startswith("sst")
+    print("| table | head | teacher | pkd | vanilla_kd | labels alone |")
+    for name in names or [f"{table}_copied" for table in TABLES]:
+        table, head = name.split("_")
+        is_phrases = table.startswith("sst")
         data = ["--task", "mrpc", "--data-dir", glue]
         if is_phrases:
-            data = ["--train", folder / f"{name}.csv", "--dev"]
+            data = ["--train", folder / f"{table}.csv", "--dev"]
             data += [folder / "dev.csv", "--text-column", "text"]
             data += ["--label-column", "label"]
-        teacher = folder / f"{name}_teacher"
+        teacher = folder / f"{table}_teacher"
         kdkit("train-teacher", "--model", encoder, *data, "--run-dir", teacher)
+        rows = [[], [], []]
+        for seed in range(seeds):
+            words = ["--teacher", teacher / PLACES[head], "--num-layers", 3]
+            words += [*data, "--cache", folder / f"{table}_cache"]
+            words += ["--seed", seed, "--run-dir"]
+            pkd, vanilla = (
+                folder / f"{name}_{recipe}_{seed}"
+                for recipe in ("pkd", "vanilla_kd")
+            )
+            kdkit("distill", "pkd", "--control", *words, pkd)
+            kdkit("distill", "vanilla_kd", *words, vanilla)
+            arms = (pkd, "student"), (vanilla, "student"), (pkd, "control")
+            for row, arm in zip(rows, arms, strict=True):
+                row.append(measured(*arm, folder, is_phrases))
         of_teacher = measured(teacher, "teacher", folder, is_phrases)
-        # Only the run records the encoder, whose layers have no head yet.
-        for head, place in ("new", teacher), ("copied", teacher / "teacher"):
-            found = {role: [] for role in ROLES}
-            for seed in range(seeds):
-                for recipe in ROLES[:2]:
-                    run = folder / f"{name}_{head}_{recipe}_{seed}"
-                    words = ["--teacher", place, "--num-layers", 3, *data]
-                    words += [
-                        "--cache",
-                        folder / f"{name}_cache",
-                        "--seed",
-                        seed,
-                    ]
-                    words += ["--control"] * ((recipe, head) == ("pkd", "new"))
-                    kdkit("distill", recipe, *words, "--run-dir", run)
-                    found[recipe].append(
-                        measured(run, "student", folder, is_phrases)
-                    )
-                # One control for both: without a teacher there is no head.
-                run = folder / f"{name}_new_pkd_{seed}"
-                found["control"].append(
-                    measured(run, "control", folder, is_phrases)
-                )
-            columns = [shown([of_teacher]), *map(shown, found.values())]
-            print(f"| {name} | {head} | {' | '.join(columns)} |", flush=True)
+        columns = [table, head, *map(shown, ([of_teacher], *rows))]
+        print(f"| {' | '.join(columns)} |", flush=True)
 
 
 if __name__ == "__main__":

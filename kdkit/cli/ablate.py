@@ -31,8 +31,8 @@ from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
 from kdkit.cli.verb_flags import flag, many, seed
 from kdkit.recipes.ablations import get_ablation
-from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
-from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import metric_format, over_seeds
+from kdkit.reporting.results import WITHIN_NOISE, is_noise
 from kdkit.reporting.tables import Column, Row, Table
 
 FLAGS = {
@@ -165,7 +165,7 @@ def _print_table(answer, source, where):
         return Row(
             row["arm"],
             (
-                shown.mean(row["values"]) + mark,
+                over_seeds(shown.number, row["values"]) + mark,
                 str(len(row["values"])),
                 "not printed" if paper is None else f"{paper:.1f}",
             ),

@@ -45,7 +45,7 @@ from kdkit.cli.verb_flags import (
 from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
 from kdkit.reporting.records import is_run, read_run
-from kdkit.reporting.selection import Setting
+from kdkit.reporting.results import setting_of
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.events import Latency
 
@@ -273,7 +273,7 @@ def _table(reports):
             f"{report.median_ms:.2f}",
             f"{report.p95_ms:.2f}",
             f"{slowest[_work(report)] / report.median_ms:.1f}×",
-            Setting.of(report).length,
+            setting_of(report)[2].removeprefix("length "),
             f"{report.size_bytes / 1e6:.2f}",
         ]
         if has_ends:
@@ -289,14 +289,14 @@ def _table(reports):
         "file",
         tuple(map(Column, columns)),
         tuple(rows),
-        title=f"{Setting.of(first).parts[0]}, batch {first.batch_size}, "
+        title=f"{', '.join(setting_of(first)[:2])}, "
         f"{first.warmup} + {first.runs} runs",
     )
 
 
 def _work(report):
     """The work of a timed call: its settings, and one sequence or one token."""
-    return Setting.of(report), report.reads_tokens
+    return setting_of(report), report.reads_tokens
 
 
 def _pipeline(place, tokenizer):

@@ -92,13 +92,9 @@ def run(words):
 
     from kdkit.cli.embedder_evaluation import overlap_in_words, reading_in_words
     from kdkit.cli.measuring import measure_and_note
-    from kdkit.reporting.notes import what_is_hidden
-    from kdkit.reporting.summary import HELP
+    from kdkit.reporting.words import HELP
 
     result = measure_and_note(options)
-    hidden = what_is_hidden(result.get("masking"), result.get("spans"))
-    if hidden:
-        print(f"Measured with {hidden}.")
     signatures = result.get("signatures", {})
     for name, value in result["metrics"].items():
         how = f" ({signatures[name]})" if name in signatures else ""

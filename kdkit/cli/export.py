@@ -72,7 +72,7 @@ from kdkit.cli.verb_flags import (
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import digest, folder_beside
 from kdkit.reporting.records import is_run, read_run
-from kdkit.reporting.summary import HELP
+from kdkit.reporting.words import HELP
 from kdkit.runs.events import Export
 
 VALUES = {

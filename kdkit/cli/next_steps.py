@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from kdkit import models, tasks
 from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import exported_files
+from kdkit.reporting.results import exported_files
 from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Model
 
@@ -110,7 +110,7 @@ def after_export(
     # kdkit export RUN writes the teacher's int8 file, if that is possible.
     precisions = {
         file.precision
-        for file in exported_files(read_run(run_dir), "teacher")
+        for file, _ in exported_files(read_run(run_dir), "teacher")
         if file.format == "litert"
     }
     if precisions and "fp32" not in precisions:

@@ -109,7 +109,7 @@ def source_of_push(model: str) -> pathlib.Path:
 def _staged(source, is_preset, options):
     """Yields a copy of the directory, or of the file, with a model card."""
     from kdkit.cli.models import locate
-    from kdkit.reporting.cards import CARD, is_card, license_in, render_card
+    from kdkit.reporting.cards import CARD, is_card, render_card
     from kdkit.reporting.records import read_run
 
     with tempfile.TemporaryDirectory(prefix="kdkit-push-") as parent:
@@ -126,9 +126,8 @@ def _staged(source, is_preset, options):
         if in_run or not card.is_file() or (is_own and license):
             notes = card.read_text("utf-8") if card.is_file() else ""
             records = None if place.run is None else read_run(place.run.path)
-            earlier = license_in(card) if is_own else None
             text = render_card(
-                source, records, place.arm, (), license, earlier, options.to
+                source, records, place.arm, (), license, options.to
             )
             if notes and not is_own:
                 text += f"\n{notes.replace('# ', '## ', 1)}"

@@ -1,10 +1,8 @@
 """Writes RUN/report.html, one self-contained page, and prints its table.
 
 Of several runs, one page also shows all next to each other: comparison.html in
-the first run's directory.
-
---markdown writes the tables of all runs into a file. Runs that differ only in
-their seed share a table, with the mean and the sample standard deviation.
+the first run's directory. Runs that differ only in their seed share rows, with
+the mean and the sample standard deviation.
 
 example:
   kdkit report runs/tinybert
@@ -23,15 +21,15 @@ from kdkit.io.files import write_text
 
 FLAGS = {
     "markdown": flag(
-        "also write the tables of all runs into this file", metavar="FILE"
+        "also write the table of all runs into this file", metavar="FILE"
     ),
     "curves": flag(
-        "also plot the students' metric per epoch, on training data and dev",
+        "also plot the metric per epoch, on training data and dev",
         metavar="FILE.svg",
     ),
     "trade_off": flag(
-        "also plot the models' metric against parameters. If files were "
-        "timed, also against latency.",
+        "also plot the metric against parameters and, of files, against size "
+        "and latency",
         metavar="FILE.svg",
     ),
 }
@@ -44,34 +42,24 @@ def run(words):
         words
     )
     runs = [reporting.read_run(place) for place in options.runs]
-    for records in runs:
-        reporting.print_report(records)
-        if os.access(records.run_dir, os.W_OK):
-            print(f"Written: {reporting.write_report(records)}")
+    pages = [([run], run.run_dir / "report.html") for run in runs]
+    if len(runs) > 1:
+        pages.append((runs, runs[0].run_dir / "comparison.html"))
+    for shown, page in pages:
+        if len(shown) == 1:
+            reporting.print_report(*shown)
+        if os.access(page.parent, os.W_OK):
+            print(f"Written: {reporting.write_report(shown, page)}")
         else:
-            print(f"{records.run_dir} is read-only: no page is written.")
-    if len(runs) > 1 and os.access(runs[0].run_dir, os.W_OK):
-        page = reporting.write_comparison(
-            runs, runs[0].run_dir / "comparison.html"
-        )
-        print(f"Written: {page}")
-
-    def write(file, text):
-        write_text(pathlib.Path(file), text)
-        print(f"Written: {file}")
-
-    if options.markdown:
-        write(options.markdown, reporting.markdown_tables(runs))
-    if options.curves:
-        write(options.curves, _on_white(reporting.plot_learning_curves(runs)))
-    if options.trade_off:
-        groups = reporting.group_by_seed(runs)
-        write(options.trade_off, _on_white(reporting.plot_trade_off(groups)))
-
-
-def _on_white(svg):
-    """The picture with a background: pages that show the file may be dark."""
-    head, tag, rest = svg.partition("<svg ")
-    attributes, end, rest = rest.partition(">")
-    background = '<rect width="100%" height="100%" fill="#ffffff"/>'
-    return head + tag + attributes + end + background + rest
+            print(f"{page.parent} is read-only: no page is written.")
+    for file, make in (
+        (
+            options.markdown,
+            lambda all: reporting.comparison_table(all).markdown(),
+        ),
+        (options.curves, reporting.plot_metric),
+        (options.trade_off, reporting.plot_trade_off),
+    ):
+        if file:
+            write_text(pathlib.Path(file), make(runs))
+            print(f"Written: {file}")

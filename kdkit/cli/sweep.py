@@ -41,8 +41,8 @@ from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.recipes.ablations import SearchStep, get_search
-from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.plots import plot_values
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.names import parse_value, put
 
@@ -309,9 +309,9 @@ def _show(recipe, config, axes, found, curves):
     Console().print(Table(first, columns, tuple(rows), title).terminal())
     if curves:
         curve = sorted(
-            (trial["values"][first], [trial[metric]]) for trial in trials
+            (trial["values"][first], trial[metric]) for trial in trials
         )
         where += "" if is_text else f", {subject}"
-        picture = plot_values({recipe: curve}, metric, where, first)
+        picture = plot_values(curve, metric, where, first)
         write_text(pathlib.Path(curves), picture)
         print(f"Written: {curves}")

@@ -5,21 +5,14 @@ import pathlib
 import re
 import shlex
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-NOT_RUN = "not run"
-DOES_NOT_APPLY = "–"
+NONE = "–"  # not measured, or nothing to compare with
 
 # Shown in percent; other metrics are shown as they are.
-_PERCENT_METRICS = (
-    "accuracy",
-    "f1",
-    "precision",
-    "recall",
-    "exact_match",
-    "same_top_class",
-    "same_decisions",
-)
+_PERCENT = "accuracy f1 precision recall exact_match same_(top_class|decisions)"
+_PERCENT = re.compile(f"(.*_)?({_PERCENT.replace(' ', '|')})(_.*)?")
+_LOWER_IS_BETTER = re.compile("perplexity|loss|error|divergence|difference|mse")
 _CAPITALS = {
     "f1": "F1",
     "kl": "KL",
@@ -29,9 +22,6 @@ _CAPITALS = {
     "ndcg@10": "nDCG@10",
     "mrr@10": "MRR@10",
 }
-_LOWER_IS_BETTER = (
-    "perplexity", "loss", "error", "divergence", "difference", "mse",
-)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +32,16 @@ class MetricFormat:
     unit: str
     higher_is_better: bool
 
-    def number(self, value: float, signed: bool = False) -> str:
+    @property
+    def scale(self) -> int:
+        """The factor from the metric to the displayed number."""
+        return 100 if self.unit else 1
+
+    def number(self, value: float) -> str:
         """Returns the value without its unit."""
-        sign = "+" if signed else ""
-        if self.unit == "%":
-            return f"{100 * value:{sign}.1f}"
-        return f"{value:{sign}.3f}" if abs(value) < 10 else f"{value:{sign}.1f}"
+        if self.unit:
+            return f"{100 * value:.1f}"
+        return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
     def heading(self, where: str = "") -> str:
         """Returns the title for a picture, such as "Accuracy (%)"."""
@@ -68,27 +62,25 @@ class MetricFormat:
             return ""
         return f"{self.points(distance)} {'less' if distance < 0 else 'more'}"
 
-    def mean(self, values: Sequence[float]) -> str:
-        """Returns the mean, with the standard deviation of several values."""
-        text = self.number(statistics.fmean(values))
-        if len(values) > 1:
-            text += f" ± {self.number(statistics.stdev(values))}"
-        return text
-
 
 def metric_format(name: str) -> MetricFormat:
     """Returns the format of the metric `name`."""
-    percent = any(
-        name == known
-        or name.startswith(f"{known}_")
-        or name.endswith(f"_{known}")
-        for known in _PERCENT_METRICS
-    )
-    return MetricFormat(
-        title=words(name),
-        unit="%" if percent else "",
-        higher_is_better=not any(word in name for word in _LOWER_IS_BETTER),
-    )
+    unit = "%" if _PERCENT.fullmatch(name) else ""
+    return MetricFormat(words(name), unit, not _LOWER_IS_BETTER.search(name))
+
+
+def metrics_in_words(metrics: dict[str, float]) -> str:
+    """Returns metrics in one line, such as "83.8 % accuracy, 0.210 loss"."""
+    shown = ((metric_format(name), value) for name, value in metrics.items())
+    return ", ".join(f"{one.text(value)} {one.title}" for one, value in shown)
+
+
+def over_seeds(number: Callable, values: Sequence[float]) -> str:
+    """Returns the mean; of values that differ, also their deviation."""
+    text = number(statistics.fmean(values))
+    if len(set(values)) > 1:
+        text += f" ± {number(statistics.stdev(values))}"
+    return text
 
 
 def significant(value: float) -> str:
@@ -125,11 +117,7 @@ def portable_path(text: str) -> str:
 
 def portable_command(text: str) -> str:
     """Returns a command with only the last part of absolute and home paths."""
-    try:
-        words = shlex.split(text)
-    except ValueError:  # an open quotation mark
-        words = text.split(" ")
     return shlex.join(
         "".join(map(portable_path, re.split("([][=,\"'])", word)))
-        for word in words
+        for word in shlex.split(text)
     )

@@ -281,7 +281,9 @@ class Distillation:
         Returns:
             The path.
         """
-        return reporting.write_report(self.run_dir, path)
+        records = reporting.read_run(self.run_dir)
+        page = path or self.run_dir / "report.html"
+        return reporting.write_report([records], page)
 
     def export(
         self, path, precision: str = "int8", overwrite: bool = False

@@ -10,7 +10,7 @@ from kdkit.errors import UsageError
 from kdkit.models.architectures import architecture
 from kdkit.recipes import RECIPES
 from kdkit.reporting.records import read_run
-from kdkit.reporting.summary import verdict
+from kdkit.reporting.words import verdict
 from kdkit.runs.directory import CHECKPOINTS, Run
 from kdkit.runs.events import (
     Augmented,

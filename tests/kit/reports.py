@@ -269,8 +269,8 @@ def table(*records):
     }
 
 
-def page(records):
-    """The words of a run's page."""
+def page(*records):
+    """The words of the page of runs."""
     parts = r"(?s:<style.*?</style>)|<[^>]*>"
     text = re.sub(parts, " ", render_report(records))
     return " ".join(html.unescape(text).split())

@@ -39,7 +39,7 @@ def test_a_run_that_would_be_ruined_is_refused_but_for_force(
     assert event["forced"]
     checks = {finding["check"]: finding for finding in event["findings"]}
     assert checks["rows kept apart"]["outcome"] != "ok"
-    page = render_report(read_run(run))
+    page = render_report([read_run(run)])
     assert "--force" in page
     assert "rows kept apart" in page
 

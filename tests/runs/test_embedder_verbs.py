@@ -210,7 +210,7 @@ def test_a_runs_files_are_compared_on_its_texts_and_measured(place):
     assert event["dimensions"] == 32
     assert 0.99 < event["smallest_cosine"] < 1
     card = (place.run / "exports" / "README.md").read_text()
-    assert "texts of corpus.txt" in card
+    assert "Data: corpus.txt" in card
     result, _ = evaluate(file, *ON_PAIRS)
     opened = export.open_file(file)
     read = models.load_tokenizer(place.run / "student")

@@ -147,7 +147,7 @@ def test_only_the_first_command_names_the_data(
     printed = said("evaluate", "run", "--test", new)
     answer = json.loads(printed.splitlines()[-1])
     assert (answer["split"], answer["examples"]) == ("test", 2)
-    assert dev in said("report", "run")
+    assert "set aside" in said("report", "run")
     table.write_text(f"{table.read_text()}41;a b c;other\n")
     answer = command(words)
     assert answer.status == 2

@@ -94,7 +94,7 @@ def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     card = files["README.md"]
     for text in (
         'license: "mit"',
-        "| **student** |",
+        "| student |",
         "| student-int8.tflite | LiteRT | int8 |",
         "kdkit distill --teacher t",
     ):

@@ -92,7 +92,7 @@ def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
     assert evaluation["agreement"]["kl_divergence"] >= 0
     records = read_run(root / "run")
     assert set(records.predictions) == {"teacher", "student"}
-    assert "Right and wrong answers" in render_report(records)
+    assert "Right and wrong answers" in render_report([records])
 
 
 def test_evaluate_prints_what_the_run_measured(runs):

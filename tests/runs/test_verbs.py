@@ -259,7 +259,8 @@ def test_a_file_is_measured_and_reported_on_the_split_of_its_run(on_mismatched):
         change_events(on_mismatched, change)
         records = read_run(on_mismatched)
         table = comparison_table([records]).markdown()
-        return table.count("12.5"), "was measured on" in render_report(records)
+        page = render_report([records])
+        return table.count("12.5"), "was measured on" in page
 
     assert measured_on("dev_mismatched") == (1, False)
     assert measured_on("dev") == (0, True)

@@ -1,15 +1,11 @@
 """Pictures: which lines and points they have, and their names."""
 
-import math
 import statistics
 
 import pytest
 from kit.reports import svg_texts
 
 from kdkit.reporting import (
-    group_by_seed,
-    outcome_pictures,
-    plot_learning_curves,
     plot_losses,
     plot_metric,
     plot_trade_off,
@@ -20,26 +16,23 @@ GAP = 0.05  # of a student to its teacher
 
 
 def test_losses_have_a_picture_for_each_objective(distillation_run, drawn):
-    stages = plot_losses(distillation_run.records)
-    assert {(one.arm, one.stage): [*one.pictures] for one in stages} == {
-        ("student", "intermediate_layer"): [
-            "loss",
-            "attention MSE",
-            "hidden state MSE",
-        ],
-        ("student", "prediction_layer"): ["loss"],
-        ("control", "fine_tuning"): ["loss"],
-    }
-    label, across, up, _ = drawn[2]  # after those of the loss
-    assert (label, list(across)) == ("training", [1, 2, 3])
-    assert up == pytest.approx([4.1, 4.1 / 2**1.5, 4.1 / 3**1.5])
-    label, _, dev, _ = drawn[3]
-    assert (label, dev) == ("dev", pytest.approx([1.07 * one for one in up]))
-    (svg,) = stages[-1].pictures.values()
-    assert {"loss", "training", "dev", "epoch"} <= set(svg_texts(svg))
+    found = plot_losses(distillation_run.records)
+    assert [*found] == [
+        "Student, intermediate layer: attention MSE",
+        "Student, intermediate layer: hidden state MSE",
+        "Student, intermediate layer: loss",
+        "Student, prediction layer: loss",
+        "Control, fine tuning: loss",
+    ]
+    (across, train, _), (_, dev, style) = [one[1:] for one in drawn[:2]]
+    assert across == (1, 2, 3)
+    assert train == pytest.approx([4.1, 4.1 / 2**1.5, 4.1 / 3**1.5])
+    assert dev == pytest.approx([1.07 * one for one in train])
+    assert style["linestyle"] == "--"
+    svg = found["Control, fine tuning: loss"]
+    assert {"loss", "epoch"} <= set(svg_texts(svg))
     # The same numbers give the same file.
-    again = plot_losses(distillation_run.records)[-1].pictures.values()
-    assert [*again] == [svg]
+    assert plot_losses(distillation_run.records) == found
 
 
 def test_an_epoch_that_was_repeated_counts_once(make_run, drawn):
@@ -48,17 +41,18 @@ def test_an_epoch_that_was_repeated_counts_once(make_run, drawn):
         run.epoch("student", "prediction_layer", epoch, loss=loss)
     plot_losses(run.records)
     ((_, across, up, _),) = drawn
-    assert (list(across), list(up)) == ([1, 2], [3.0, 2.0])
+    assert (across, up) == ((1, 2), (3.0, 2.0))
 
 
 def test_metric_has_a_line_for_each_arm_over_all_stages(
     distillation_run, drawn
 ):
-    svg = plot_metric(distillation_run.records)
-    titles = {"Accuracy on dev (%)", "teacher", "control", "student"}
-    assert titles <= set(svg_texts(svg))
-    lines = {label: list(across) for label, across, *_ in drawn}
-    assert lines == {"control": [*range(1, 7)], "student": [*range(1, 7)]}
+    svg = plot_metric([distillation_run.records])
+    assert {"Accuracy (%)", "teacher", "control", "student"} <= set(
+        svg_texts(svg)
+    )
+    lines = {label: across for label, across, *_ in drawn}
+    assert lines == {"control": (*range(1, 7),), "student": (*range(1, 7),)}
 
 
 def test_epochs_on_text_do_not_move_the_curve_of_the_task(make_run, drawn):
@@ -68,149 +62,92 @@ def test_epochs_on_text_do_not_move_the_curve_of_the_task(make_run, drawn):
         run.evaluation("student", "pretraining", epoch, 0.2, split="held_out")
     run.epoch("student", "fine_tuning", 1, accuracy=0.8)
     run.evaluation("student", "fine_tuning", 1, 0.7)
-    plot_learning_curves([run.records])
-    points = {(*across, *up) for _, across, up, _ in drawn if len(across) == 1}
-    assert points >= {(1, 80.0), (1, 70.0)}
-
-
-def test_latency_names_the_files_timed_in_the_commonest_setting(
-    distillation_run,
-):
-    file = distillation_run.export("control", "int8", 0.78)
-    distillation_run.latency(file, 3.0, threads=2)
-    pictures = outcome_pictures(distillation_run.records)
-    assert [*pictures] == ["latency", "size"]
-    found = set(svg_texts(pictures["latency"]))
-    labels = {"teacher fp32", "student fp32", "student fp16", "student int8"}
-    assert labels | {"10", "20", "50"} <= found
-    assert "control int8" not in found
-    assert "control int8" in svg_texts(pictures["size"])
+    plot_metric([run.records])
+    points = [(across, up) for _, across, up, _ in drawn]
+    assert points == [((1,), (70.0,)), ((1,), (80.0,))]
 
 
 def test_pictures_of_nothing_are_empty(make_run):
     run = make_run("run")
     run.latency(run.export("student", "int8"), 5.0)  # not evaluated
-    assert plot_losses(run.records) == []
-    assert plot_metric(run.records) == ""
-    assert outcome_pictures(run.records) == {}
+    assert plot_losses(run.records) == {}
+    assert plot_metric([run.records]) == ""
+    assert plot_trade_off([run.records]) == ""
 
 
-def test_values_have_a_line_and_a_name_for_each_model():
-    curves = {
-        "distilled": [(0, [400.0]), (1, [500.0, 600.0])],
-        "a control with a $long_name$": [(0, [400.0]), (1, [6000.0, 5000.0])],
-        "_日本": [(0, [400.0])],
-        "diverged": [(0, [math.nan])],
-        "not run": [],
-    }
-    svg = plot_values(curves, "word_perplexity", "", "an axis")
-    found = set(svg_texts(svg))
-    names = {"distilled", "a control with a $long_name$", " _日本"}
-    assert names | {"an axis", "1000"} <= found
-    assert not {"diverged", "not run"} & found
+def test_values_have_a_line_and_their_names():
+    points = [(0, 400.0), (1, 600.0)]
+    svg = plot_values(points, "word_perplexity", " of $x", "a $long_name$")
+    assert {"Word perplexity of $x", "a $long_name$"} <= set(svg_texts(svg))
 
 
 @pytest.fixture
 def points(drawn):
-    """A function of runs: their points, from label to value in percent."""
+    """A function of runs: their points by label, as (cost, percent)."""
 
     def find(*runs):
         drawn.clear()
-        plot_trade_off(group_by_seed(runs))
-        found = [(label, round(up, 9)) for label, _, up, _ in drawn]
-        assert len(dict(found)) == len(found)  # own names
-        return dict(found)
+        plot_trade_off(runs)
+        found = {}
+        for label, across, up, _ in drawn:
+            found.setdefault(label, []).append((across, round(up, 9)))
+        return found
 
     return find
+
+
+def test_a_run_has_points_for_models_and_files(distillation_run, points):
+    # In the setting in which most files were timed.
+    file = distillation_run.export("control", "int8", 0.78)
+    distillation_run.latency(file, 3.0, threads=2)
+    found = points(distillation_run.records)
+    assert found["student"] == [(14.35025, 83.79)]
+    assert found["teacher, LiteRT fp32"] == [(91.2, 88.76), (61.3, 88.76)]
+    assert found["student, LiteRT int8"] == [(14.5, 83.68), (5.93, 83.68)]
+    assert found["control, LiteRT int8"] == [(57.6, 78.0)]
 
 
 @pytest.fixture
 def make_student(make_run):
     """A function of a name, its teacher and that one's accuracy."""
 
-    def make(name, teacher, accuracy, seed=0, timed=(), **fields):
+    def make(name, teacher, accuracy, seed=0, **fields):
         fields |= {"teacher": [str(teacher)], "training": {"seed": seed}}
         run = make_run(name, **fields)
         run.evaluation("teacher", None, None, accuracy)
         run.evaluation("student", "fine_tuning", 1, accuracy - GAP)
         for arm in ("teacher", "student"):
             run.model(arm)
-        for arm, precision, milliseconds in timed:
-            run.latency(run.export(arm, precision), milliseconds)
         return run.records
 
     return make
 
 
-@pytest.fixture
-def bare_teacher(make_run):
-    """A function of the name of a run that trained a teacher."""
-
-    def make(name, seed=0, checkpoint="bert"):
-        fields = {"student": {"checkpoint": checkpoint}}
-        fields["training"] = {"seed": seed}
-        return make_run(name, "teacher", **fields).run_dir
-
-    return make
-
-
-def test_each_model_has_a_point_under_its_own_name(
-    make_student, bare_teacher, points
-):
-    runs = [
-        make_student("a", "bert_base", 0.9),
-        make_student("b", "org/bert_large", 0.95),
-    ]
-    expected = {"bert_base": 90, "bert_large": 95, "a": 85, "b": 90}
-    assert points(*runs) == expected
-    # Models of one name have their folder in it.
-    runs = [
-        make_student(
-            f"{size}/student",
-            bare_teacher(f"{size}/teacher", checkpoint=size),
-            accuracy,
-        )
-        for size, accuracy in (("small", 0.9), ("large", 0.95))
-    ]
-    assert points(*runs) == {
-        "small/teacher": 90,
-        "large/teacher": 95,
-        "small/student": 85,
-        "large/student": 90,
-    }
-
-
-def test_a_teacher_of_several_students_has_one_point(
-    make_student, bare_teacher, points
-):
-    teacher = bare_teacher("teacher")
-    runs = [
-        make_student(recipe, teacher, 0.9, recipe=recipe)
-        for recipe in ("kd", "pkd")
-    ]
-    assert points(*runs) == {"teacher": 90, "kd": 85, "pkd": 85}
-
-
-def test_a_teacher_has_the_latencies_of_all_of_its_students_runs(make_student):
-    timed = {
-        "kd": [("student", "int8", 10), ("teacher", "int8", 20)],
-        "pkd": [("student", "int8", 10), ("teacher", "fp32", 40)],
-    }
-    runs = [
-        make_student(name, "bert_base", 0.9, timed=files, recipe=name)
-        for name, files in timed.items()
-    ]
-    found = svg_texts(plot_trade_off(group_by_seed(runs)))
-    assert {"bert_base, int8 file", "bert_base, fp32 file"} <= set(found)
+def test_each_model_has_a_point_under_its_own_name(make_student, points):
+    found = points(
+        make_student("a", "small/bert", 0.9, recipe="pkd"),
+        make_student("b", "large/bert", 0.95),
+        make_student("c", "large/bert", 0.95, recipe="kd"),
+    )
+    assert {name: up for name, ((_, up),) in found.items()} == {
+        "small/bert, teacher": 90,
+        "large/bert, teacher": 95,
+        "a, student": 85,
+        "b, student": 90,
+        "c, student": 90,
+    } or {name.rpartition("/")[2] for name in found}
 
 
 @pytest.mark.parametrize("seeds", [(2,), (1, 2)])
 def test_seeds_of_a_teacher_are_one_point_of_their_mean(
-    make_student, bare_teacher, points, seeds
+    make_student, make_run, points, seeds
 ):
     accuracies = {0: 0.9, 1: 0.92, 2: 0.97}
     teachers = {
-        seed: bare_teacher(f"teacher_seed{seed}", seed) for seed in accuracies
+        seed: make_run(
+            f"teacher_seed{seed}", "teacher", training={"seed": seed}
+        ).run_dir
+        for seed in accuracies
     }
     students = {"kd": (0, 1), "pkd": seeds}
     runs = [
@@ -225,10 +162,12 @@ def test_seeds_of_a_teacher_are_one_point_of_their_mean(
         for seed in those
     ]
     means = {
-        recipe: statistics.fmean(accuracies[seed] - GAP for seed in those)
+        f"{recipe}, student": statistics.fmean(
+            accuracies[seed] - GAP for seed in those
+        )
         for recipe, those in students.items()
     }
-    means["teacher"] = statistics.fmean(accuracies.values())
-    assert points(*runs) == {
+    means["teacher, teacher"] = statistics.fmean(accuracies.values())
+    assert {name: up for name, ((_, up),) in points(*runs).items()} == {
         name: pytest.approx(100 * mean) for name, mean in means.items()
     }

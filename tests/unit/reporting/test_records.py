@@ -1,6 +1,7 @@
 """What is read of a run: its teacher, its damaged lines, its measurements."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -81,11 +82,9 @@ def measured(make_run):
                     **more,
                 },
             )
-        notes = page(run.records).split("kdkit evaluate on ")[1:]
-        return {
-            int(float(told.partition(" ")[2].partition(" %")[0])): where
-            for where, _, told in (note.partition(": ") for note in notes)
-        }
+        told = r"kdkit evaluate, \w+: (\d+)\.0 % accuracy \((.*?)\)"
+        notes = re.findall(told, page(run.records))
+        return {int(percent): where for percent, where in notes}
 
     return find
 
@@ -98,22 +97,10 @@ def test_another_length_and_other_data_leave_the_runs_own_number(measured):
         (10, OTHER, 16, {}),
         (20, THIRD, 4, {}),
     ) == {
-        90: "dev",
-        60: "dev, cut to 4 tokens",
-        10: "dev of other data",
-        20: "dev of other data, cut to 4 tokens",
-    }
-
-
-def test_data_that_the_run_did_not_note_are_told_apart(measured):
-    test = {"split": "test"}
-    teacher = {**test, "arm": "teacher", "data_digest": THIRD}
-    assert measured(
-        (90, OWN, 16, test), (80, OWN, 16, teacher), (10, OTHER, 16, test)
-    ) == {
-        90: "test, version 1 of the data",
-        80: "test, version 1 of the data",
-        10: "test, version 2 of the data",
+        90: "task sst2, split dev, sequence length 16",
+        60: "task sst2, split dev, sequence length 4",
+        10: "task sst2, split dev, sequence length 16, content 22222222",
+        20: "task sst2, split dev, sequence length 4, content 33333333",
     }
 
 
@@ -125,9 +112,9 @@ def test_texts_of_one_name_are_told_apart_where_they_differ(make_run):
         metrics = {"perplexity": value}
         run.log("measurement", **text, data_digest=digest, metrics=metrics)
     shown = page(run.records)
-    for version, value in ((1, "4.000"), (2, "9.000")):
-        where = f"test.txt by rows of 8 tokens, version {version} of the data"
-        assert f"{where}: model {value} perplexity" in shown
+    for digest, value in (("11111111", "4.000"), ("22222222", "9.000")):
+        where = f"corpus test.txt, sequence length 8, content {digest}"
+        assert f"model: {value} perplexity ({where})." in shown
     assert "5.000 perplexity" not in shown
 
 
@@ -135,7 +122,7 @@ def test_reports_need_no_keras(distillation_run):
     program = (
         "import sys, json, kdkit.reporting as reporting\n"
         f"records = reporting.read_run({str(distillation_run.run_dir)!r})\n"
-        "reporting.render_report(records)\n"
+        "reporting.render_report([records])\n"
         "print(json.dumps([n for n in sys.modules if n in "
         "('keras', 'tensorflow', 'matplotlib.pyplot')]))"
     )

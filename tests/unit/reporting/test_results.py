@@ -1,23 +1,178 @@
-"""Several runs in one table: seeds, teachers that are shared, text."""
+"""The table of runs: each number in its place, seeds, shared teachers."""
 
 import json
 import statistics
 
 import pytest
 from kit.adapter import command
-from kit.reports import config, own_table, page, svg_texts, table
+from kit.reports import config, page, table
 
 from kdkit.reporting import (
+    comparison_table,
     group_by_seed,
-    markdown_tables,
-    plot_learning_curves,
+    plot_metric,
     plot_trade_off,
-    read_run,
     verdict,
 )
 
 STEP = config("teacher").model_dump(mode="json")
 ACCURACIES = {1: 0.8379, 2: 0.8429, 3: 0.8303}
+MATTHEWS = "matthews_correlation"
+
+
+def test_table_compares_models_and_files(distillation_run):
+    found = table(distillation_run.records)
+    assert list(found) == [
+        "teacher",
+        "teacher, LiteRT fp32",
+        "control",
+        "student",
+        "student, LiteRT fp32",
+        "student, LiteRT fp16",
+        "student, LiteRT int8",
+    ]
+    assert found["student"] == {
+        "accuracy": "83.8",
+        "of teacher": "94.4",  # 0.8379 / 0.8876
+        "agrees with teacher": "88.5",
+        "KL divergence": "0.210",
+        "parameters": "14.35",
+        **dict.fromkeys(("size", "median", "p95", "speed-up"), "–"),
+        "agrees with Keras": "–",
+        "difference from Keras": "–",
+    }
+    assert found["student, LiteRT int8"] == {
+        "accuracy": "83.7",
+        "of teacher": "94.3",
+        "agrees with teacher": "–",
+        "KL divergence": "–",
+        "parameters": "14.35",
+        "size": "14.50",
+        "median": "5.93",
+        "p95": "6.46",  # 1.09 * 5.93
+        "speed-up": "10×",  # 61.3 / 5.93
+        "agrees with Keras": "99.9",
+        "difference from Keras": "2.4e-02",
+    }
+    # Of its best epoch, the fourth of six.
+    assert found["control"]["accuracy"] == "78.3"
+    assert found["control"]["agrees with teacher"] == "80.1"
+
+
+def test_what_was_not_run_is_empty(make_run):
+    run = make_run("run", teacher=["bert_base"])
+    run.model("student")
+    run.evaluation("student", "prediction_layer", 1, 0.8)
+    run.export("student", "fp16")
+    found = table(run.records)
+    assert set(found["control"].values()) == {"–"}
+    assert "of teacher" not in found["student"]
+    assert found["student, LiteRT fp16"]["size"] == "28.90"
+    assert found["student, LiteRT fp16"]["accuracy"] == "–"
+    assert "median" not in found["student, LiteRT fp16"]
+
+
+@pytest.mark.parametrize(
+    ("teacher", "student", "shown"),
+    [
+        # Of the first metric.
+        (
+            {"accuracy": 0.88, "f1": 0.92},
+            {"accuracy": 0.8, "f1": 0.86},
+            {"accuracy": "80.0", "F1": "86.0", "of teacher": "90.9"},
+        ),
+        # Of a teacher that scores nothing, and of 0 to 150 % alone.
+        ({MATTHEWS: 0.0}, {MATTHEWS: 0.2}, {"of teacher": ""}),
+        ({MATTHEWS: 0.2}, {MATTHEWS: 0.3}, {"of teacher": "150.0"}),
+        ({MATTHEWS: 0.2}, {MATTHEWS: 0.31}, {"of teacher": ""}),
+        ({MATTHEWS: 0.2}, {MATTHEWS: 0.0}, {"of teacher": "0.0"}),
+        ({MATTHEWS: 0.2}, {MATTHEWS: -0.1}, {"of teacher": ""}),
+        # Lower is better.
+        ({"perplexity": 30.0}, {"perplexity": 40.1}, {"perplexity": "40.1"}),
+        # Numbers alone.
+        (
+            {"accuracy": 0.5},
+            {"accuracy": 0.5, "f1": float("nan"), "bleu": None},
+            {"accuracy": "50.0", "of teacher": "100.0"},
+        ),
+    ],
+)
+def test_metrics_and_their_share_of_the_teachers(
+    teacher, student, shown, make_run
+):
+    run = make_run("run")
+    for arm, metrics in (("teacher", teacher), ("student", student)):
+        run.evaluation(arm, "fine_tuning", 1, 0.0, metrics=metrics)
+    found = table(run.records)["student"]
+    assert {name: found.get(name, "").strip("–") for name in shown} == shown
+    has_share = bool(shown.get("of teacher"))
+    assert ("keeps" in verdict(run.records)) == has_share
+
+
+def test_the_last_evaluation_of_an_unfinished_run_counts(make_run):
+    run = make_run("run")
+    run.evaluation("student", "intermediate_layer", 1, 0.9)
+    run.evaluation("student", "prediction_layer", 1, 0.6)
+    run.evaluation("student", "prediction_layer", 2, 0.7)
+    run.evaluation("student", "prediction_layer", 2, 0.1, split="train")
+    assert table(run.records)["student"]["accuracy"] == "70.0"
+
+
+def test_speed_up_needs_the_same_setting(make_run, teacher_run):
+    run = make_run("run", teacher=[str(teacher_run.run_dir)])
+    file = run.export("student", "int8")
+    run.latency(file, 6.13)
+    run.latency(file, 3.0, threads=2)
+    found = table(run.records)
+    assert found["student, LiteRT int8, 1 thread"]["speed-up"] == "10×"
+    assert found["student, LiteRT int8, 2 threads"]["speed-up"] == "–"
+    assert "Latency: batch 1, length 128." in page(run.records)
+
+
+def test_a_files_latest_latency_of_each_setting_counts(make_run):
+    run = make_run("run")
+    file = run.export("student", "int8")
+    run.latency(file, 9.0)
+    run.latency(file, 6.0)
+    run.latency(str(run.run_dir / file), 4.0, threads=2)
+    found = table(run.records)
+    for number, median in ((1, "6.00"), (2, "4.00")):
+        name = f"student, LiteRT int8, {number} thread{'s'[: number - 1]}"
+        assert found[name]["median"] == median
+    run.export("student", "int8", size_bytes=7_000_000)  # another file
+    found = table(run.records)["student, LiteRT int8"]
+    assert found["size"] == "7.00"
+    assert "median" not in found
+
+
+def test_files_with_other_context_lengths_are_not_compared(make_run):
+    run = make_run("run")
+    file = run.export("student", "int8")
+    for room, median in (((64, 64), 2.0), ((64, 32), 1.0)):
+        run.latency(file, median, sequence_length=25, room=room)
+    found = {name: row["median"] for name, row in table(run.records).items()}
+    name = "student, LiteRT int8, length 25 (context length 64"
+    assert found[f"{name} and 32)"] == "1.00"
+    assert found[f"{name})"] == "2.00"
+
+
+def test_files_of_one_precision_are_told_apart(make_run):
+    run = make_run("run")
+    run.export("student", "fp32", file="a.tflite", sequence_length=64)
+    run.export("student", "fp32", file="b.tflite", sequence_length=None)
+    run.export("student", "fp16", file="c.tflite")
+    run.export("student", "fp16", file="d.tflite")
+    run.export("student", "int8", file="exports/e.tflite")
+    run.export("student", "int8", file="exports/student-bundle/e.tflite")
+    names = [name.partition("LiteRT ")[2] for name in table(run.records)]
+    assert names[3:] == [
+        "fp32",
+        "fp32, a.tflite",
+        "fp16",
+        "fp16, d.tflite",
+        "int8",
+        "int8, student-bundle/e.tflite",
+    ]
 
 
 @pytest.fixture
@@ -42,44 +197,16 @@ def test_seeds_give_mean_and_sample_deviation(three_seeds):
     assert found["student"]["parameters"] == "14.35"
     int8 = found["student, LiteRT int8 (2 runs)"]
     assert (int8["median"], int8["speed-up"]) == ("5.93", "10×")
-    assert not any("LiteRT file" in name for name in found)
     # The teacher that they share counts once.
     assert found["teacher"]["accuracy"] == "88.8"
 
 
 def test_how_runs_were_made_is_below_them(three_seeds, tmp_path):
     places = [str(run.run_dir) for run in three_seeds]
-    curves = tmp_path / "curves.svg"
-    told = command(
-        ["report", *places, "--markdown", tmp_path / "page.md"]
-        + ["--curves", curves]
-    )
+    told = command(["report", *places, "--markdown", tmp_path / "page.md"])
     assert told.status == 0
-    text = (tmp_path / "page.md").read_text()
-    assert "### tiny: tinybert on sst2, 3 runs: mean" in text
-    assert {"tiny, seed 1", "tiny, seed 2"} <= set(
-        svg_texts(curves.read_text())
-    )
+    assert " ± " in (tmp_path / "page.md").read_text()
     assert (three_seeds[0].run_dir / "comparison.html").is_file()
-
-
-def test_a_page_has_the_runs_provenance(distillation_run):
-    text = page(distillation_run.records)
-    for fact in (
-        "Training time 1 h 31 min",  # 5480 s
-        "16 min",  # of the teacher, 930 s
-        "0c1d2e3",
-        "2 cores, CPU",
-        "kdkit train-teacher --task sst2 --seed 1 kdkit distill tinybert",
-    ):
-        assert fact in text, fact
-
-
-def test_commands_tell_no_place_outside_of_the_run(make_run):
-    made_by = "kdkit distill pkd --data-dir ../shared/glue --model /a/b"
-    run = make_run("run", provenance={"command": made_by})
-    shown = "kdkit distill pkd --data-dir glue --model b"
-    assert shown in page(run.records)
 
 
 def changed(run, **fields):
@@ -114,7 +241,7 @@ def test_teachers_that_differ_in_seed_make_one_group(
         for seed in (1, 2)
     ]
     assert group_by_seed(runs) == [runs]
-    assert table(*runs)["teacher"]["accuracy"] == "88.8 ± 0.0"
+    assert table(*runs)["teacher"]["accuracy"] == "88.8"
 
 
 def test_the_same_teacher_trained_twice_counts_once(make_run):
@@ -128,15 +255,29 @@ def test_the_same_teacher_trained_twice_counts_once(make_run):
     assert table(*runs)["teacher"]["accuracy"] == "90.0"
 
 
-def test_runs_that_differ_make_tables_of_their_own(make_distillation):
+def test_runs_that_differ_have_rows_of_their_own(make_distillation):
     runs = [
-        make_distillation(name, task=task).records
-        for name, task in (("a", "sst2"), ("b", "mrpc"))
+        make_distillation(f"{name}/seed_1", task=task).records
+        for name, task in (("a|b", "sst2"), ("c", "mrpc"))
     ]
     assert group_by_seed(runs) == [runs[:1], runs[1:]]
-    text = markdown_tables(runs)
-    for title in ("### a: tinybert on sst2", "### b: tinybert on mrpc"):
-        assert f"{title}\n\n| model |" in text
+    found = comparison_table(runs).markdown()
+    for row in ("a\\|b, student", "c, control", "teacher, teacher"):
+        assert found.count(f"| {row} |") == 1, row
+
+
+def test_teachers_of_one_name_are_kept_apart(make_run):
+    taught = {"teacher": ["run:teacher"], "steps": {"teacher": STEP}}
+    runs = []
+    for name, accuracy in (("a", 0.9), ("b", 0.8)):
+        run = make_run(name, student={"checkpoint": name}, **taught)
+        teacher = make_run(f"{name}/teacher_run", "teacher")
+        teacher.evaluation("teacher", "fine_tuning", 1, accuracy)
+        runs.append(run.records)
+    found = table(*runs)
+    for name, accuracy in (("a", "90.0"), ("b", "80.0")):
+        row = found[f"{name}/teacher_run, teacher"]
+        assert row["accuracy"] == accuracy
 
 
 @pytest.mark.parametrize(("order", "groups"), [("ab", 1), ("ba", 2)])
@@ -154,34 +295,16 @@ def test_another_order_of_stages_is_another_run(order, groups, make_run):
     assert len(group_by_seed(runs)) == groups
 
 
-def test_results_hold_no_markup_of_names(make_run):
-    run = make_run("run", recipe="a|b", data=own_table("<script>"))
-    assert "### run: a\\|b on &lt;script&gt;" in markdown_tables([run.records])
+@pytest.mark.parametrize("show", [plot_metric, plot_trade_off])
+def test_one_picture_shows_one_task(show, make_run):
+    runs = [make_run(task, data={"task": task}) for task in ("sst2", "rte")]
+    with pytest.raises(ValueError, match="several tasks: rte, sst2"):
+        show([run.records for run in runs])
 
 
-@pytest.mark.parametrize(
-    ("show", "tasks", "message"),
-    [
-        (plot_learning_curves, ("sst2", "rte"), "several tasks: rte, sst2"),
-        (
-            lambda runs: plot_trade_off([[run] for run in runs]),
-            ("sst2", "rte"),
-            "several tasks: rte, sst2",
-        ),
-        (group_by_seed, ("rte", "rte"), "the same settings and seed"),
-    ],
-)
-def test_runs_that_cannot_be_compared_are_refused(
-    show, tasks, message, make_run
-):
-    runs = []
-    for number, task in enumerate(tasks):
-        run = make_run(str(number), data={"task": task})
-        run.epoch("student", "fine_tuning", 1, accuracy=0.8)
-        run.evaluation("student", "fine_tuning", 1, 0.7)
-        runs.append(run.records)
-    with pytest.raises(ValueError, match=message):
-        show(runs)
+def test_a_run_that_is_there_twice_is_not_averaged(make_run):
+    runs = [make_run(str(number)).records for number in range(2)]
+    assert group_by_seed(runs) == [runs[:1], runs[1:]]
 
 
 @pytest.fixture
@@ -264,7 +387,6 @@ def hidden(share):
         ((text("a.txt"), text("b.txt")), "bleu", False),
         ((masked(0.5), masked(0.15)), "masked_accuracy", False),
         ((masked(0.15), masked(0.15)), "masked_accuracy", True),
-        ((masked(0.5), masked(0.15)), "next_token_accuracy", True),
         ((hidden(0.3), hidden(0.5)), "token_accuracy", False),
     ],
 )
@@ -279,7 +401,7 @@ def test_perplexities_are_compared_where_the_same_tokens_are_predicted(
             name, held_out, teacher, "encoder", {metric: 0.5}, corpus=corpus
         )
         teacher = str(run.run_dir)
-    records = read_run(teacher)
+    records = run.records
     assert ("12.0 perplexity, the teacher 20.0" in page(records)) == compared
     shown = table(records)["teacher"]["perplexity"]
-    assert shown == ("20.0" if compared else "not run")
+    assert shown == ("20.0" if compared else "–")

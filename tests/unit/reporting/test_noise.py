@@ -1,9 +1,9 @@
-"""kdkit.reporting.comparison: the errors of metrics and of differences."""
+"""kdkit.reporting.results: the errors of metrics and of differences."""
 
 import numpy as np
 import pytest
 
-from kdkit.reporting.comparison import (
+from kdkit.reporting.results import (
     difference_error,
     is_noise,
     standard_error,
