@@ -189,16 +189,12 @@ files](../quantization.md) compares fp32, fp16, int8, static_int8, int16x8 and
 int4. For a phone's CPU, begin with int8.
 
 A file reads texts of one length, `--max-length` of the training: a shorter
-file is faster, and longer texts are cut. Without `--no-teacher`, the teacher
-is exported in int8, too, for the report. `--license` is for the model card,
+file is faster, and longer texts are cut. `--license` is for the model card,
 and defaults to the license of the teacher's checkpoint.
 """
 
 # %%
-terminal(
-    "kdkit export runs/small --precision fp32 int8 --no-teacher "
-    "--license apache-2.0"
-)
+terminal("kdkit export runs/small --precision fp32 int8 --license apache-2.0")
 
 # %% [markdown]
 """
@@ -214,7 +210,7 @@ and test vectors.
 """
 
 # %%
-terminal("kdkit export runs/small --bundle --no-teacher --license apache-2.0")
+terminal("kdkit export runs/small --bundle --license apache-2.0")
 bundle = pathlib.Path("runs/small/exports/student-bundle")
 manifest = json.loads((bundle / "manifest.json").read_text("utf-8"))
 model = manifest["models"][0]["file"]

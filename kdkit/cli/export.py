@@ -3,11 +3,10 @@
 kdkit compares each file with the Keras model on examples of the task, or on
 generated ones if the task is unknown. An fp32 file that differs is not written;
 the differences of other precisions are printed. For a run's model, kdkit also
-measures the file's metrics on dev and logs them in the run. With --format
-litert, a run's teacher (no reranker) is also exported, once, in int8, to
-RUN/exports/teacher: the report then separates the gain from distillation from
-the gain from quantisation. Models that have collapsed, or whose head was never
-trained, are reported.
+measures the file's metrics on dev and logs them in the run. --arm teacher
+writes the teacher's files, by default to RUN/exports/teacher: the report then
+separates the gain from distillation from the gain from quantisation. Models
+that have collapsed, or whose head was never trained, are reported.
 
 LiteRT files of classifiers return probabilities, or logits with --logits. Those
 of single texts also open with MediaPipe's TextClassifier, which reads strings;
@@ -41,6 +40,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --arm teacher --precision fp32 int8
   kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
@@ -69,8 +69,7 @@ from kdkit.cli.verb_flags import (
     reject_given,
     switch,
 )
-from kdkit.io.disk import disk_problem
-from kdkit.io.files import digest, folder_beside
+from kdkit.io.files import folder_beside
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.words import HELP
 from kdkit.runs.events import Export
@@ -111,7 +110,6 @@ FLAGS = {
         "to exports.",
         metavar="DIR",
     ),
-    "no_teacher": switch("do not export the run's teacher in int8"),
     "overwrite": switch("replace existing files"),
     "logits": switch(
         "write LiteRT files of classifiers that return logits. By default they "
@@ -155,8 +153,6 @@ def export_model(options) -> None:
         has_collapsed = _export_bundle(place, options)
     else:
         has_collapsed = _export_place(place, options)
-    if _has_teacher_to_export(place, options):
-        has_collapsed = _export_teacher(place, options) or has_collapsed
     if has_collapsed:
         print(f"{HELP}.", flush=True)
     if options.format in TIMED and not options.bundle:
@@ -178,8 +174,8 @@ def export_to(path: pathlib.Path, *words: str) -> None:
     _export_place(locate(options.model, options.arm), options, path)
 
 
-def _export_place(place, options, path=None, **noted):
-    """Writes a model's files; `noted` is added to each file's event."""
+def _export_place(place, options, path=None):
+    """Writes a model's files."""
     from kdkit import export
     from kdkit.cli.exported_models import read_model
 
@@ -190,10 +186,10 @@ def _export_place(place, options, path=None, **noted):
     has_collapsed, reports = False, []
     for precision, path in targets.items():
         report, measured = _write(exporter, read, precision, path, options)
-        _note(place, report, **measured, **read.noted, **noted)
+        _note(place, report, **measured, **read.noted)
         reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
-    if read.mediapipe is not None and "made_from" not in noted:
+    if read.mediapipe is not None:
         read.mediapipe.report(next(iter(targets.values())))
     _write_card(place, exporter, reports, options.license)
     return has_collapsed
@@ -305,80 +301,6 @@ def _export_bundle(place, options):
     return any(measured["collapsed"] for _, measured in written)
 
 
-def _has_teacher_to_export(place, options):
-    """Whether the report can compare the model's files with a teacher's."""
-    return (
-        not options.no_teacher
-        and not options.bundle
-        and options.format == "litert"
-        and place.run is not None
-        and place.config.teachers
-        and not place.has_reranker
-        and place.arm not in ("teacher", "control")
-    )
-
-
-def _export_teacher(place, options):
-    """Exports a run's teacher in int8, unless that file exists."""
-    from kdkit.cli.models import teacher_of
-    from kdkit.runs import inputs
-
-    changed = {"precision": ["int8"], "overwrite": True, "output": None}
-    options = argparse.Namespace(**vars(options) | changed)
-    try:
-        teacher = teacher_of(place)
-        options.pooling = teacher.pooling
-        made_from = {
-            "model": inputs.model_digest(str(teacher.path)),
-            "sequence_length": options.sequence_length,
-            "dynamic_length": options.dynamic_length,
-            "data": place.data and place.data.model_dump(mode="json"),
-        }
-        if options.dimensions is not None:
-            made_from["dimensions"] = options.dimensions
-        file = _file_of_teacher(place, made_from)
-        if file is not None:
-            print(f"{file}: already exists, from the same teacher.", flush=True)
-            return False
-        if file := _users_file(place, teacher, options):
-            print(f"{file}: already exists, from --arm teacher.", flush=True)
-            return False
-        return _export_place(teacher, options, made_from=made_from)
-    except Exception as error:  # of converters, too
-        if disk_problem(error):
-            raise
-        print(
-            "The run's teacher was not exported in int8, so the report will "
-            f"not contain that file: {error}",
-            flush=True,
-        )
-        return False
-
-
-def _file_of_teacher(place, made_from):
-    """The teacher's exported file, `None` if the teacher has changed since."""
-    events = place.run.events(Export, arm="teacher", made_from=made_from)
-    if not events or made_from["model"] is None:
-        return None
-    file = _as_written(place.run.path) / events[-1].file
-    is_same = file.is_file() and digest(file) == events[-1].file_digest
-    return file if is_same else None
-
-
-def _users_file(place, teacher, options):
-    """The file that would be replaced, `None` unless the user exported it."""
-    from kdkit import export
-
-    exporter = export.get_exporter(options.format)
-    (path,) = _paths(teacher, exporter, options).values()
-    made_from = [
-        event.made_from
-        for event in place.run.events(Export)
-        if pathlib.Path(place.run.path, event.file) == path.resolve()
-    ]
-    return path if path.exists() and made_from[-1:] == [None] else None
-
-
 def _note(place, report, metrics=None, **noted):
     """Prints the result for a file and logs it in the run."""
     event = {**dataclasses.asdict(report), "metrics": metrics, **noted}
@@ -386,8 +308,6 @@ def _note(place, report, metrics=None, **noted):
     if place.run is not None:
         path = pathlib.Path(report.file).resolve()
         event["file"] = os.path.relpath(path, place.run.path)
-        if path.is_file():
-            event["file_digest"] = digest(path)
         place.run.note(Export(arm=place.arm, **event))
 
 

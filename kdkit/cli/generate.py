@@ -21,6 +21,7 @@ example:
 
 import dataclasses
 import itertools
+import json
 import pathlib
 import sys
 
@@ -36,9 +37,9 @@ from kdkit.cli.verb_flags import (
 )
 from kdkit.data.texts import reject_table
 from kdkit.errors import UsageError, printable, unknown
-from kdkit.io.files import write_text
-from kdkit.io.locks import alone_with
-from kdkit.io.reading import has_text, numbered_lines
+from kdkit.io.files import digest_of_text, with_own_digest, write_text
+from kdkit.io.locks import alone_with, append_line
+from kdkit.io.reading import has_text, json_lines, numbered_lines
 
 SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
 VALUES = {
@@ -207,7 +208,10 @@ def print_written(options) -> None:
     beams = _beams(options)
     if options.input is None:
         reject_given(options, ("output", "kept_input"), "without --input")
-    lines = [options.prompt] if options.input is None else _read(options)
+        sources = [options.prompt]
+    else:
+        require(options, "output")
+        sources = _lines(pathlib.Path(options.input))
     place = locate(options.model)
     opened = open_writer(place, options)
     languages = languages_of(options, opened)
@@ -218,16 +222,17 @@ def print_written(options) -> None:
         opened.model, opened.tokenizer, languages, beams, max_tokens
     )
     if options.input is None:
-        show(writer(lines)[0])
+        show(writer(sources)[0])
     else:
         made_from = {
             "model": inputs.model_digest(str(place.path)),
-            "input": inputs.files_digest([options.input]),
+            "sources": sources,
             "languages": list(languages),
             "beams": dataclasses.asdict(beams),
             "max_tokens": max_tokens,
         }
-        _write(writer, lines, _outputs(options), made_from)
+        key = digest_of_text(json.dumps(made_from))
+        _write(writer, sources, options, key)
     for count, what in (
         (
             writer.num_truncated,
@@ -258,85 +263,68 @@ def _beams(options):
     return generation.Beams(1)
 
 
-def _outputs(options):
-    """The files for the outputs and, with --kept-input, for their sources."""
-    outputs = [pathlib.Path(options.output)]
-    if options.kept_input is not None:
-        outputs.append(pathlib.Path(options.kept_input))
-    return outputs
+def _write(writer, sources, options, key):
+    """Writes a line for each source; a stopped call goes on where it was.
 
-
-def _write(writer, lines, outputs, made_from):
-    """Writes a line a source, to a temporary file until all are there."""
-    output, *kept_input = outputs
-    for path in outputs:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    Until all are there, OUTPUT.partial has them: lines of JSON, each with some
+    texts, the number of those before them, and the key of what they depend on.
+    """
+    output = pathlib.Path(options.output)
+    outputs = [output]
+    if options.kept_input is not None:  # first: the output ends the call
+        outputs.insert(0, pathlib.Path(options.kept_input))
+    partial = output.with_name(f"{output.name}.partial")
+    output.parent.mkdir(parents=True, exist_ok=True)
     with alone_with(output):
-        _require_new(output)  # another process may have finished it just now
-        _write_locked(writer, lines, output, kept_input, made_from)
-
-
-def _write_locked(writer, lines, output, kept_input, made_from):
-    """Writes the lines, with the file locked."""
-    from kdkit.cli.texts import KEPT, BegunTexts, text_of
-
-    begun = BegunTexts(output, made_from)
-    written = begun.lines()
-    if written:
-        print(f"Continuing after {len(written)} texts.", flush=True)
-    with begun.going_on(written) as add:
-        for begin in range(len(written), len(lines), LINES_AT_ONCE):
-            some = writer(lines[begin : begin + LINES_AT_ONCE])
-            add(some)
-            written += some
-            print(f"{len(written)} of {len(lines)} texts.", flush=True)
-    has_texts = list(map(has_text, written))
-    for path in kept_input:
-        # If the call is stopped from here on, the file belongs to it.
-        begun.write_note(**{KEPT: str(path)})
-        write_text(path, text_of(itertools.compress(lines, has_texts)))
-        written = list(itertools.compress(written, has_texts))
-    write_text(output, text_of(written))
-    begun.forget()
-    if not all(has_texts):
-        number = has_texts.index(False) + 1
-        rest = (
-            "dropped, with their sources"
-            if kept_input
-            else "drop them from pairs, as --kept-input does"
-        )
+        for path in () if partial.exists() else outputs:
+            if path.exists() or outputs.count(path) > 1:
+                raise UsageError(f"{path} already exists.")
+        texts = _begun(partial, key)
+        if texts:
+            print(f"Continuing after {len(texts)} texts.", flush=True)
+        for begin in range(len(texts), len(sources), LINES_AT_ONCE):
+            some = writer(sources[begin : begin + LINES_AT_ONCE])
+            line = with_own_digest({"of": key, "begin": begin, "texts": some})
+            append_line(partial, json.dumps(line))
+            texts += some
+            print(f"{len(texts)} of {len(sources)} texts.", flush=True)
+        are_texts = list(map(has_text, texts))
+        if options.kept_input is not None:
+            texts = itertools.compress(texts, are_texts)
+            kept = itertools.compress(sources, are_texts)
+            _write_lines(outputs[0], kept)
+        _write_lines(output, texts)
+        partial.unlink(missing_ok=True)
+    if not all(are_texts):
+        number = are_texts.index(False) + 1
         print(
-            f"{has_texts.count(False)} texts are empty, the first in line "
-            f"{number}: {rest}.",
+            f"{are_texts.count(False)} texts are empty, the first in line "
+            f"{number}: "
+            + (
+                "dropped, with their sources."
+                if options.kept_input
+                else "drop them from pairs, as --kept-input does."
+            ),
             file=sys.stderr,
         )
 
 
-def _require_new(path):
-    if path.exists():
-        raise UsageError(f"{path} already exists.")
+def _write_lines(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def _read(options):
-    """The source lines, after checking that the output files are free."""
-    from kdkit.cli.texts import BegunTexts
-    from kdkit.runs import inputs
-
-    require(options, "output")
-    output, *kept_input = _outputs(options)
-    begun = BegunTexts(output, {})
-    path = pathlib.Path(options.input)
-    if output.exists() and begun.are_there:
-        with alone_with(output):
-            if begun.are_done(_lines(path), inputs.files_digest([path])):
-                begun.forget()
-    _require_new(output)
-    for kept in kept_input:
-        if kept.resolve() == output.resolve():
-            raise UsageError(f"{kept} cannot be --output and --kept-input.")
-        if begun.kept_input != str(kept):
-            _require_new(kept)
-    return _lines(path)
+def _begun(partial, key):
+    """The texts that an earlier call wrote, without what was cut off."""
+    texts = []
+    for _, line in json_lines(partial) if partial.exists() else ():
+        if line is not None and line["of"] != key:
+            raise UsageError(
+                f"{partial} was begun with another model, text or setting."
+            )
+        if line is not None and line["begin"] == len(texts):
+            texts += line["texts"]
+    return texts
 
 
 def _lines(path):

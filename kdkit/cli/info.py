@@ -325,7 +325,7 @@ def demo(words):
 
     folder = options.run_dir
     run(config_of("tinybert", DEMO, smoke=True), folder)
-    teacher = [f"{folder}/teacher_run", "--precision", "fp32"]
+    teacher = [f"{folder}/teacher_run", "--precision", "fp32", "int8"]
     for command in (
         ["export", *teacher, "--overwrite"],
         ["export", folder, "--overwrite"],

@@ -107,14 +107,17 @@ def after_export(
     folders = (folder, folder / "teacher")
     is_usual = all(pathlib.Path(f).resolve().parent in folders for f in files)
     steps = []
-    # kdkit export RUN writes the teacher's int8 file, if that is possible.
-    precisions = {
-        file.precision
-        for file, _ in exported_files(read_run(run_dir), "teacher")
-        if file.format == "litert"
+    records = read_run(run_dir)
+    of_teacher = {
+        (file.format, file.precision)
+        for file, _ in exported_files(records, "teacher")
     }
-    if precisions and "fp32" not in precisions:
-        words = ["--arm", "teacher", "--precision", "fp32"]
+    is_alike = records.config.kind != "embedder" or (
+        records.config.data.kind != "candidates"  # a reranker's student
+    )
+    has_reference = ("litert", "fp32") in of_teacher
+    if records.config.teachers and is_alike and not has_reference:
+        words = ["--arm", "teacher", "--precision", "fp32", "int8"]
         if sequence_length is not None:
             words += ["--sequence-length", str(sequence_length)]
         steps.append((["export", run_dir, *words], "for the gain over it"))

@@ -1,12 +1,6 @@
-"""Opens encoder-decoders for writing texts, and continues stopped files."""
+"""Opens encoder-decoders for writing texts."""
 
-import contextlib
 import dataclasses
-import hashlib
-import itertools
-import json
-import os
-import pathlib
 
 import keras
 
@@ -15,8 +9,6 @@ from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer
 from kdkit.cli.verb_flags import reject_given
 from kdkit.config.data import Pairs, Sentences
 from kdkit.errors import UsageError
-from kdkit.io.files import write_text
-from kdkit.io.reading import has_text, read_json
 
 
 def beam_settings(options) -> "generation.Beams":
@@ -103,140 +95,3 @@ def languages_of(options, opened) -> tuple[str | None, str | None]:
             f"{', '.join(known)}. Received: none."
         )
     return opened.languages
-
-
-KEPT, WRITTEN = "kept_input", "written"
-
-
-class BegunTexts:
-    """A temporary file of texts, next to the final file, and its note.
-
-    Args:
-        output: `pathlib.Path`. The final file.
-        made_from: dict of JSON data. Everything that decides the texts.
-    """
-
-    def __init__(self, output: pathlib.Path, made_from: dict):
-        self.output = output
-        self.partial = output.with_name(f"{output.name}.partial")
-        self.note = output.with_name(f"{output.name}.partial.json")
-        self._made_from = made_from
-        self._content = hashlib.sha256()
-        self._num_bytes = 0
-
-    def lines(self) -> list[str]:
-        """Returns the complete lines of an earlier call."""
-        if not (self.partial.is_file() and self.note.is_file()):
-            return []
-        made_from, _, written = _noted(self.note)
-        if made_from != self._made_from:
-            raise UsageError(
-                f"{self.partial} was begun with another model, text or setting."
-            )
-        return self._lines(written)
-
-    def _lines(self, written):
-        """The complete lines, after comparing them with the note."""
-        texts = self.partial.read_bytes()
-        texts = texts[: written["bytes"]]
-        if hashlib.sha256(texts).hexdigest() != written["sha256"]:
-            raise UsageError(
-                f"{self.partial} has other bytes than {self.note.name} notes."
-            )
-        whole, _, _ = texts.rpartition(b"\n")
-        return whole.decode().split("\n") if whole else []
-
-    @contextlib.contextmanager
-    def going_on(self, lines: list[str]):
-        """Yields a function that appends lines and flushes them to the disk."""
-        kept = text_of(lines).encode()
-        self._content.update(kept)
-        self._num_bytes = len(kept)
-        # First a note of no lines: lines without a note are of unknown origin.
-        if not lines:
-            self.write_note()
-        write_text(self.partial, text_of(lines))
-        with open(self.partial, "ab") as file:
-
-            def add(some):
-                texts = text_of(some).encode()
-                file.write(texts)
-                file.flush()
-                os.fsync(file.fileno())
-                self._content.update(texts)
-                self._num_bytes += len(texts)
-                self.write_note()
-
-            yield add
-
-    def write_note(self, **more: str) -> None:
-        """Writes the note: the inputs of the texts and the number of bytes."""
-        written = {
-            "bytes": self._num_bytes,
-            "sha256": self._content.hexdigest(),
-        }
-        noted = {**self._made_from, WRITTEN: written, **more}
-        write_text(self.note, json.dumps(noted))
-
-    def are_done(self, sources: list[str], input_digest: str | None) -> bool:
-        """Returns whether a stopped call had written its final files."""
-        if not self.partial.exists():  # no text is lost with the note
-            return True
-        if not self.note.exists():
-            return False
-        try:
-            made_from, kept, written = _noted(self.note)
-            texts = self._lines(written)
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-        ):  # so the final content is unknown
-            return False
-        is_whole = len(texts) == len(sources)
-        if made_from.get("input") != input_digest or not is_whole:
-            return False
-        ends = {self.output: texts}
-        if kept is not None:
-            has_texts = list(map(has_text, texts))
-            ends = {
-                self.output: itertools.compress(texts, has_texts),
-                pathlib.Path(kept): itertools.compress(sources, has_texts),
-            }
-        return all(_is_file_of(path, lines) for path, lines in ends.items())
-
-    def forget(self) -> None:
-        """Removes the temporary file and its note, after the final write."""
-        for path in (self.partial, self.note):
-            path.unlink(missing_ok=True)
-
-    @property
-    def are_there(self) -> bool:
-        """Returns whether an earlier call left temporary files."""
-        return self.partial.exists() or self.note.exists()
-
-    @property
-    def kept_input(self) -> str | None:
-        """The second file that the end of an earlier call was writing."""
-        return _noted(self.note)[1] if self.note.is_file() else None
-
-
-def text_of(lines) -> str:
-    """Returns the content of a file with these lines."""
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _is_file_of(path, lines):
-    """Whether a file contains exactly these lines."""
-    content = text_of(lines).encode()
-    return (
-        path.is_file()
-        and path.stat().st_size == len(content)
-        and path.read_bytes() == content
-    )
-
-
-def _noted(note):
-    """The fields of a note: the texts' inputs, the second file, the bytes."""
-    noted = read_json(note, "a note of kdkit generate")
-    return noted, noted.pop(KEPT, None), noted.pop(WRITTEN, None)

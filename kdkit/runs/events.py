@@ -181,8 +181,6 @@ class Export(ExportReport, Event, kind="export"):
     split: str | None = None
     task: str | None = None
     collapsed: str | None = None
-    made_from: dict | None = None
-    file_digest: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

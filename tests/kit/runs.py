@@ -360,7 +360,7 @@ class Workspace:
         with self._made(run.name) as is_made:
             if not is_made:
                 self.copy(name, run)
-                self.run("export", f"@{run.name}", "--no-teacher", *more)
+                self.run("export", f"@{run.name}", *more)
         return run
 
     def exported(self, name, *more):

@@ -274,24 +274,16 @@ def test_a_stop_while_pairs_get_their_names_loses_nothing(
         patch.setattr(os, "replace", stop_after)
         assert command(pairing).status == 130
     assert (lines / last).exists()
-    # 2: all was there but for what is removed.
-    assert command(pairing).status == {"en": 0, "de": 2}[last]
+    assert command(pairing).status == 0
     check_pairs(lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("lines.en", "already exists"),
-        ("there", "already exists"),
-        ("de", "--kept-input"),
-    ],
-)
-def test_no_file_is_written_over_by_pairs(name, told, pairing, lines):
+@pytest.mark.parametrize("name", ["lines.en", "there", "de"])
+def test_no_file_is_written_over_by_pairs(name, pairing, lines):
     (lines / "there").write_text("mine")
     answer = command(name if word == "en" else word for word in pairing)
     assert answer.status == 2
-    assert told in answer.err
+    assert "already exists" in answer.err
     names = {path.name for path in lines.iterdir()}
     assert names == {"lines.en", "there"}
     assert (lines / "there").read_text() == "mine"
@@ -323,6 +315,8 @@ def test_writing_goes_on_where_it_was_stopped(lines, workspace, monkeypatch):
     monkeypatch.setattr(TextWriter, "__call__", write)
     assert command(words).status == 130
     assert not (lines / "de").exists()
+    with open(lines / "de.partial", "ab") as file:
+        file.write(b'{"of": "')  # of a process that was killed
     changed = command((*words, "--max-tokens", "8"))
     assert changed.status == 2
     assert "was begun with another" in changed.err

@@ -26,7 +26,7 @@ from kdkit import export, models
 from kdkit.reporting import comparison_table, read_run, render_report
 
 QUICK = ("--runs", "2", "--warmup", "1")
-FP32 = ("--precision", "fp32", "--no-teacher")
+FP32 = ("--precision", "fp32")
 
 
 @pytest.fixture
@@ -93,8 +93,9 @@ def test_evaluate_takes_arms_presets_and_files(exported, workspace, tmp_path):
         assert (answer["split"], answer["metrics"]) == ("dev", measured[arm])
 
 
-def test_export_of_a_run_exports_its_teacher_in_int8_unless_the_user_did(run):
-    assert "teacher-int8.tflite" in said("export", run, "--precision", "fp32")
+def test_a_teachers_files_are_those_of_its_students_run(run):
+    said("export", run, *FP32)
+    said("export", run, "--arm", "teacher", "--precision", "int8")
     (event,) = events(run, "export", "teacher")
     assert event["file"] == "exports/teacher/teacher-int8.tflite"
     assert (event["precision"], event["split"]) == ("int8", "dev")
@@ -105,25 +106,6 @@ def test_export_of_a_run_exports_its_teacher_in_int8_unless_the_user_did(run):
         "student-fp32.tflite",
         "teacher/teacher-int8.tflite",
     }
-    of_teacher = ("export", run, "--arm", "teacher", "--precision", "int8")
-    answer = command(of_teacher)
-    assert answer.status == 2
-    assert "teacher-int8.tflite" in answer.err
-    said(*of_teacher, "--sequence-length", "8", "--overwrite")
-    again = ("export", run, "--precision", "fp32", "--overwrite")
-    assert "from --arm teacher" in said(*again)
-    assert len(events(run, "export", "teacher")) == 2
-
-
-@pytest.mark.large
-def test_a_teachers_file_that_changed_is_made_again(run):
-    words = ("export", run, "--precision", "fp32", "--overwrite")
-    said(*words)
-    file = run / "exports" / "teacher" / "teacher-int8.tflite"
-    content = file.read_bytes()
-    file.write_bytes(content[:-1])
-    said(*words)
-    assert file.read_bytes() == content
 
 
 def test_verbs_that_only_read_accept_a_read_only_run(exported, tmp_path):

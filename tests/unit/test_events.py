@@ -33,7 +33,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
         events.Export(
             arm="student", file="a.tflite", format="litert", title="LiteRT",
             precision="int8", size_bytes=10, max_abs_difference=0.5,
-            examples=9, made_from={"labels": ["a"]},
+            examples=9, metrics={"accuracy": 0.5},
         ),
         events.Latency(
             file="a.tflite", median_ms=0.5, p95_ms=0.7, threads=1,

@@ -11,9 +11,7 @@ from kit.caches import rows
 
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
-from kdkit.cli.texts import BegunTexts
 from kdkit.data import Examples
-from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import staged, write_text
 from kdkit.models import Head
@@ -202,26 +200,6 @@ def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
         ):
             replace_folder(folder)
         assert (folder / "folder" / "part").read_text() == OLD
-
-
-def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
-    made_from, output = {"model": "a"}, tmp_path / "texts"
-    begun = BegunTexts(output, made_from)
-    assert begun.lines() == []
-    with begun.going_on([]) as add:
-        add(["one", "two"])
-        add(["three"])
-    with open(begun.partial, "ab") as file:
-        file.write(b"four\nfi")  # of a process that was killed
-    again = BegunTexts(output, made_from)
-    assert again.lines() == ["one", "two", "three"]
-    with again.going_on(again.lines()) as add:
-        add(["four"])
-    right = begun.partial.read_bytes()
-    assert right == b"one\ntwo\nthree\nfour\n"
-    begun.partial.write_bytes(right.replace(b"two", b"twn"))
-    with pytest.raises(UsageError, match="texts.partial has other bytes"):
-        BegunTexts(output, made_from).lines()
 
 
 def test_files_and_directories_do_not_replace_each_other(tmp_path):
