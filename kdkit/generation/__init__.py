@@ -1,10 +1,10 @@
 """Cached decoding: one step, beam search, and text from models or files.
 
 `kdkit.export.to_litert` writes the steps as files, which `generate`,
-`search_file` and `TextWriter` run.
+`make_beam_search` and `TextWriter` run.
 """
 
-from kdkit.generation.beams import Beams, make_beam_search, search_file
+from kdkit.generation.beams import Beams, make_beam_search
 from kdkit.generation.step import DecoderStep, Seq2SeqStep
 from kdkit.generation.text import TextWriter, generate
 
@@ -15,5 +15,4 @@ __all__ = [
     "TextWriter",
     "generate",
     "make_beam_search",
-    "search_file",
 ]

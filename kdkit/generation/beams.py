@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import keras
 import numpy as np
 import scipy.special
 from keras import ops
@@ -60,280 +61,188 @@ def make_beam_search(model, beams: Beams, max_length: int, end_token_id: int):
 
     Args:
         model: `keras_hub.models.BartSeq2SeqLM`, such as a
-            `kdkit.models.MassSeq2SeqLM`.
+            `kdkit.models.MassSeq2SeqLM`, or its file, a
+            `kdkit.export.LiteRTSeq2Seq`.
         beams: `Beams`.
         max_length: int. Maximum number of tokens of a text, including the first
             token and the end.
         end_token_id: int. The token that ends a text.
 
     Returns:
-        A callable of `token_ids` and `padding_mask` of the encoder, `int32`
-        tensors of shape `(batch_size, length)`, and of `first_token_ids` of the
+        A callable of `token_ids` and `padding_mask` of the encoder, int arrays
+        of shape `(batch_size, length)`, and of `first_token_ids` of the
         decoder of shape `(batch_size,)`. It returns token ids of shape
         `(batch_size, max_length)`, filled up with `end_token_id`, and scores
-        of shape `(batch_size,)`. It is a `tf.function`.
+        of shape `(batch_size,)`.
 
     Raises:
         UsageError: (a `ValueError`) if `max_length` is above the model's
             positions.
     """
-    # The last token is written but never read.
-    longest = model.backbone.max_sequence_length + 1
-    if max_length > longest:
+    is_file = not isinstance(model, keras.Model)
+    backbone = getattr(model, "backbone", None)
+    room = model.sequence_length if is_file else backbone.max_sequence_length
+    if max_length > room + 1:  # the last token is written but never read
         raise UsageError(
-            f"The model's positions are for at most {longest} tokens. Received:"
-            f" max_length={max_length}."
+            f"The model's positions are for at most {room + 1} tokens. "
+            f"Received: max_length={max_length}."
         )
-    search = _Search(model, beams, max_length, end_token_id)
-    row, ids = (None,), (None, None)
-    return tf.function(
-        search,
-        input_signature=[
-            tf.TensorSpec(ids, "int32"),
-            tf.TensorSpec(ids, "int32"),
-            tf.TensorSpec(row, "int32"),
-        ],
-        autograph=False,
-    )
+    kind = _FileReader if is_file else _ModelReader
+    reader = kind(model, beams.beam_size, max_length)
+
+    def search(token_ids, padding_mask, first_token_ids):
+        rows, found = [np.s_[:]], []
+        if is_file:  # it reads source by source
+            rows = [np.s_[row : row + 1] for row in range(len(token_ids))]
+        for some in rows:
+            first = np.asarray(first_token_ids[some])
+            reader.begin(token_ids[some], padding_mask[some], first)
+            found.append(
+                _search(reader, first, beams, max_length, end_token_id)
+            )
+        tokens, scores = zip(*found, strict=True)
+        return np.concatenate(tokens), np.concatenate(scores)
+
+    return search
 
 
-class _Search:
-    """The search over batches; shapes are (batch, beam, ...)."""
-
-    def __init__(self, model, beams, max_length, end_token_id):
-        self._model = model
-        self._size = beams.beam_size
-        self._penalty = beams.length_penalty
-        self._stops_early = beams.early_stopping
-        self._max_length = max_length
-        self._end = end_token_id
-
-    def __call__(self, token_ids, padding_mask, first_token_ids):
-        batch = tf.shape(token_ids)[0]
-        tokens = tf.fill((batch, self._size, self._max_length), self._end)
-        first = tf.repeat(first_token_ids[:, None], self._size, axis=1)
-        tokens = tf.concat([first[..., None], tokens[..., 1:]], axis=2)
-        source, caches = self._begin(token_ids, padding_mask, tokens)
-        # All beams are still equal: one of them is enough.
-        alone = tf.one_hot(0, self._size, 0.0, IMPOSSIBLE)
-        state = {
-            "length": tf.constant(1),
-            "tokens": tokens,
-            "scores": tf.tile(alone[None], (batch, 1)),
-            "cache": caches["self"],
-            "finished": tokens,
-            "finished_scores": tf.fill((batch, self._size), IMPOSSIBLE),
-        }
-
-        def step(state):
-            logits, cache = self._read(state, source, caches["cross"])
-            return self._extended(state, logits, cache)
-
-        (state,) = tf.while_loop(
-            self._goes_on, lambda one: [step(one)], [state]
+def _search(reader, first, beams, max_length, end):
+    """The best text of each source; shapes are (batch, beam, ...)."""
+    size, batch = beams.beam_size, len(first)
+    rows = np.arange(batch)[:, None]
+    tokens = np.full((batch, size, max_length), end, "int32")
+    tokens[..., 0] = first[:, None]
+    # All beams are still equal: one of them is enough.
+    scores = np.full((batch, size), IMPOSSIBLE)
+    scores[:, 0] = 0
+    finished, finished_scores = tokens, np.full((batch, size), IMPOSSIBLE)
+    parents = np.arange(batch * size)
+    for length in range(1, max_length):
+        # Log probabilities only fall, and the longest text divides them most.
+        hoped = scores[:, 0] / (max_length - 1) ** beams.length_penalty
+        is_over = hoped <= finished_scores[:, 0]
+        if beams.early_stopping:
+            is_over |= finished_scores[:, -1] > IMPOSSIBLE / 2
+        if is_over.all():
+            break
+        last, is_open = tokens[..., length - 1], scores > IMPOSSIBLE / 2
+        log_probs, ids = reader.step(last.ravel(), parents, is_open.ravel())
+        count = ids.shape[-1]
+        longer = scores[..., None] + log_probs.reshape(batch, size, count)
+        # Twice as many, because at most one per beam is an end.
+        wanted = 2 * size if size > 1 else 1
+        longer, best = _best(longer.reshape(batch, -1), wanted)
+        beam, token = best // count, ids.reshape(batch, -1)[rows, best]
+        texts = tokens[rows, beam]
+        texts[..., length] = token
+        # A text without capacity for another token is finished.
+        has_ended = (token == end) | (length + 1 >= max_length)
+        counts = has_ended & (longer > IMPOSSIBLE / 2) & ~is_over[:, None]
+        counts[:, size:] = False
+        normalized = longer / length**beams.length_penalty
+        ended = np.where(counts, normalized, IMPOSSIBLE)
+        finished_scores, which = _best(
+            np.hstack([finished_scores, ended]), size
         )
-        return state["finished"][:, 0], state["finished_scores"][:, 0]
+        finished = np.concatenate([finished, texts], axis=1)[rows, which]
+        scores, kept = _best(np.where(has_ended, IMPOSSIBLE, longer), size)
+        tokens = texts[rows, kept]
+        parents = (rows * size + beam[rows, kept]).ravel()
+    return finished[:, 0], finished_scores[:, 0]
 
-    def _begin(self, token_ids, padding_mask, tokens):
-        """Returns the encoder's states for every beam, and empty caches."""
+
+def _best(scores, count):
+    """The largest scores of each row, best first, and where they are."""
+    count = min(count, scores.shape[1])
+    places = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    places.sort(axis=1)
+    found = np.take_along_axis(scores, places, axis=1)
+    order = np.argsort(-found, axis=1, kind="stable")
+    return tuple(np.take_along_axis(one, order, 1) for one in (found, places))
+
+
+class _ModelReader:
+    """Reads one token of every beam at a time, with a Keras model."""
+
+    def __init__(self, model, size, max_length):
+        self._model, self._size, self._max_length = model, size, max_length
+        compiled = {"autograph": False, "reduce_retracing": True}
+        self._encode = tf.function(self._encoded, **compiled)
+        self._read = tf.function(self._step, **compiled)
+
+    def begin(self, token_ids, padding_mask, first):
+        given = map(_as_int32, (token_ids, padding_mask, first))
+        self._source, self._own, self._cross = self._encode(*given)
+        self._place = 0
+
+    def step(self, tokens, parents, is_open):
+        """Log probabilities and ids of the most probable next tokens."""
+        given = map(_as_int32, (tokens, parents, self._place))
+        state = self._source, self._cross, self._own
+        self._own, log_probs, ids = self._read(*state, *given)
+        self._place += 1
+        return log_probs.numpy(), ids.numpy()
+
+    def _encoded(self, token_ids, padding_mask, first):
+        """The encoder's states for every beam, and caches."""
         encoded = self._model.call_encoder(token_ids, padding_mask)
         source = tuple(
             tf.repeat(one, self._size, axis=0)
             for one in (encoded, padding_mask)
         )
         backbone = self._model.backbone
-        head_dim = backbone.hidden_dim // backbone.num_heads
-
-        def empty(length):
-            return tf.zeros(
-                (
-                    tf.shape(source[0])[0],
-                    backbone.num_layers,
-                    2,
-                    length,
-                    backbone.num_heads,
-                    head_dim,
-                ),
-                self._model.compute_dtype,
-            )
-
-        own = empty(self._max_length)
+        heads = backbone.num_heads, backbone.hidden_dim // backbone.num_heads
+        begin = tf.shape(source[0])[0], backbone.num_layers, 2
+        own, cross = (
+            tf.zeros((*begin, length, *heads), self._model.compute_dtype)
+            for length in (self._max_length, tf.shape(token_ids)[1])
+        )
         *_, cross = self._model.call_decoder_with_cache(
             *source,
-            self._flat(tokens)[:, :1],
+            tf.repeat(first, self._size)[:, None],
             self_attention_cache=own,
             self_attention_cache_update_index=0,
-            cross_attention_cache=empty(tf.shape(token_ids)[1]),
+            cross_attention_cache=cross,
             cross_attention_cache_update_index=0,
         )
-        return source, {"self": own, "cross": cross}
+        return source, own, cross
 
-    def _read(self, state, source, cross):
-        """Returns log probabilities of the next tokens, and the new cache."""
-        place = state["length"] - 1
-        last = tf.gather(self._flat(state["tokens"]), [place], axis=1)
-        logits, _, cache, _ = self._model.call_decoder_with_cache(
+    def _step(self, source, cross, own, tokens, parents, place):
+        logits, _, own, _ = self._model.call_decoder_with_cache(
             *source,
-            last,
-            self_attention_cache=state["cache"],
+            tokens[:, None],
+            self_attention_cache=tf.gather(own, parents),
             self_attention_cache_update_index=place,
             cross_attention_cache=cross,
             cross_attention_cache_update_index=None,
         )
-        return ops.log_softmax(ops.cast(logits[:, 0], "float32")), cache
-
-    def _extended(self, state, log_probs, cache):
-        """Returns the state with one more token."""
-        length = state["length"]
-        vocabulary = tf.shape(log_probs)[-1]
-        log_probs = tf.reshape(log_probs, (-1, self._size, vocabulary))
-        scores = state["scores"][..., None] + log_probs
-        # Twice as many, because at most one per beam is an end.
-        wanted = 2 * self._size if self._size > 1 else 1
-        scores, best = tf.nn.top_k(
-            tf.reshape(scores, (-1, self._size * vocabulary)), wanted
-        )
-        beam, token = best // vocabulary, best % vocabulary
-        tokens = tf.gather(state["tokens"], beam, batch_dims=1)
-        here = tf.one_hot(length, self._max_length, True, False)
-        tokens = tf.where(here, token[..., None], tokens)
-        # A text without capacity for another token is finished.
-        ended = (token == self._end) | (length + 1 >= self._max_length)
-        counts = (
-            ended
-            & (tf.range(wanted) < self._size)
-            & (scores > IMPOSSIBLE / 2)
-            & ~self._is_over(state)[:, None]
-        )
-        normalized = scores / self._divisor(length)
-        finished_scores, which = tf.nn.top_k(
-            tf.concat(
-                [
-                    state["finished_scores"],
-                    tf.where(counts, normalized, IMPOSSIBLE),
-                ],
-                axis=1,
-            ),
-            self._size,
-        )
-        finished = tf.gather(
-            tf.concat([state["finished"], tokens], axis=1), which, batch_dims=1
-        )
-        open_scores, kept = tf.nn.top_k(
-            tf.where(ended, IMPOSSIBLE, scores), self._size
-        )
-        beam = tf.gather(beam, kept, batch_dims=1)
-        rows = tf.range(tf.shape(beam)[0])[:, None] * self._size + beam
-        return {
-            "length": length + 1,
-            "tokens": tf.gather(tokens, kept, batch_dims=1),
-            "scores": open_scores,
-            "cache": tf.gather(cache, tf.reshape(rows, (-1,))),
-            "finished": finished,
-            "finished_scores": finished_scores,
-        }
-
-    def _goes_on(self, state):
-        """Whether the search is not over for at least one source."""
-        return (state["length"] < self._max_length) & ~tf.reduce_all(
-            self._is_over(state)
-        )
-
-    def _is_over(self, state):
-        """Returns for each source whether its best text is final."""
-        # Log probabilities only fall, and the longest text divides them most.
-        hoped = state["scores"][:, 0] / self._divisor(self._max_length - 1)
-        is_over = hoped <= state["finished_scores"][:, 0]
-        if self._stops_early:
-            is_over |= state["finished_scores"][:, -1] > IMPOSSIBLE / 2
-        return is_over
-
-    def _divisor(self, length):
-        return tf.cast(length, "float32") ** self._penalty
-
-    def _flat(self, tokens):
-        return tf.reshape(tokens, (-1, self._max_length))
+        log_probs = ops.log_softmax(ops.cast(logits[:, 0], "float32"))
+        count = min(2 * self._size, log_probs.shape[-1])
+        return own, *tf.nn.top_k(log_probs, count)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Open:
-    """An open text."""
-
-    score: float
-    tokens: list
-    state: tuple
+def _as_int32(values):
+    return tf.convert_to_tensor(values, "int32")
 
 
-def search_file(
-    file,
-    source_ids,
-    first_token_id: int,
-    beams: Beams,
-    max_length: int,
-    end_token_id: int,
-) -> tuple[list[int], float]:
-    """Writes the most probable text that a beam search finds.
+class _FileReader:
+    """The same for one source, with a file, which holds one state at a time."""
 
-    Returns the same as `kdkit.generation.make_beam_search` with the Keras
-    model, for one source.
+    def __init__(self, file, size, max_length):
+        self._file, self._size = file, size
 
-    Args:
-        file: `kdkit.export.LiteRTSeq2Seq`.
-        source_ids: int array of shape `(num_source_tokens,)`.
-        first_token_id: int. The token that begins a text.
-        beams: `Beams`.
-        max_length: int. Maximum number of tokens of a text, including the first
-            token and the end.
-        end_token_id: int. The token that ends a text.
+    def begin(self, token_ids, padding_mask, first):
+        self._file.read_source(token_ids[0][: padding_mask[0].sum()])
+        self._states = [self._file.state()] * self._size
 
-    Returns:
-        Tuple of the tokens, including the first one and the end, and the score.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file's capacity is too small.
-    """
-    file.read_source(source_ids)
-    texts = [_Open(0.0, [first_token_id], file.state())]
-    # Twice as many, because at most one per beam is an end.
-    wanted = 2 * beams.beam_size if beams.beam_size > 1 else 1
-    best, best_score, num_finished = None, -np.inf, 0
-    while texts:
-        scores, states = [], []
-        for text in texts:
-            file.set_state(text.state)
-            logits = file.step(text.tokens[-1]).astype("float32")
-            states.append(file.state())
-            scores.append(text.score + scipy.special.log_softmax(logits))
-        scores = np.stack(scores)
-        length = len(texts[0].tokens)
-        goes_on = []
-        for rank, place in enumerate(_largest(scores, wanted)):
-            beam, token = np.unravel_index(place, scores.shape)
-            score = float(scores[beam, token])
-            tokens = [*texts[beam].tokens, int(token)]
-            if token != end_token_id and length + 1 < max_length:
-                goes_on.append(_Open(score, tokens, states[beam]))
-                continue
-            if rank >= beams.beam_size:
-                continue
-            num_finished += 1
-            normalized = score / length**beams.length_penalty
-            if normalized > best_score:
-                best, best_score = tokens, normalized
-        texts = goes_on[: beams.beam_size]
-        # Log probabilities only fall, and the longest text divides them most.
-        longest = (max_length - 1) ** beams.length_penalty
-        if texts and texts[0].score / longest <= best_score:
-            break
-        if beams.early_stopping and num_finished >= beams.beam_size:
-            break
-    return best, best_score
-
-
-def _largest(scores, count):
-    """Returns the indices of the largest values, best first; ties by index."""
-    flat = scores.ravel()
-    count = min(count, flat.size)
-    least = np.partition(flat, flat.size - count)[flat.size - count]
-    places = np.flatnonzero(flat >= least)
-    return places[np.argsort(-flat[places], kind="stable")][:count]
+    def step(self, tokens, parents, is_open):
+        self._states = [self._states[parent] for parent in parents]
+        logits = [None] * self._size
+        for beam in np.flatnonzero(is_open):
+            self._file.set_state(self._states[beam])
+            logits[beam] = self._file.step(tokens[beam]).astype("float32")
+            self._states[beam] = self._file.state()
+            unread = logits[beam]  # of beams that are not open
+        logits = [unread if one is None else one for one in logits]
+        log_probs = scipy.special.log_softmax(logits, axis=1)
+        return _best(log_probs, 2 * self._size)

@@ -10,7 +10,7 @@ from keras import ops
 from kdkit.data import encode_sentences
 from kdkit.data.orders import token_batches
 from kdkit.errors import UsageError
-from kdkit.generation.beams import Beams, make_beam_search, search_file
+from kdkit.generation.beams import Beams, make_beam_search
 from kdkit.generation.step import num_positions
 
 
@@ -143,9 +143,9 @@ class TextWriter:
         self.num_unfinished = 0
         self._first = tokenizer.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
-        is_file = not isinstance(model, keras.Model)
-        make = _search_in_file if is_file else make_beam_search
-        self._search = make(model, beams, max_length, tokenizer.end_token_id)
+        self._search = make_beam_search(
+            model, beams, max_length, tokenizer.end_token_id
+        )
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         sources = encode_sentences(
@@ -174,22 +174,3 @@ class TextWriter:
             self.num_unfinished += 1
         # Bytes can spell any white space, but a text is one line.
         return " ".join(self._tokenizer.detokenize(new).split())
-
-
-def _search_in_file(file, beams, max_length, end_token_id):
-    """Does what `make_beam_search` does, with a file, source by source."""
-
-    def search(token_ids, padding_mask, first_token_ids):
-        rows = zip(
-            token_ids, padding_mask.sum(axis=1), first_token_ids, strict=True
-        )
-        found = [
-            search_file(
-                file, row[:length], first, beams, max_length, end_token_id
-            )
-            for row, length, first in rows
-        ]
-        tokens, scores = zip(*found, strict=True)
-        return tokens, scores
-
-    return search

@@ -139,14 +139,17 @@ BEAMS = (
 @pytest.mark.parametrize("beams", large_except(BEAMS, BEAMS[1]))
 def test_a_beam_search_in_the_file_is_that_of_keras(beams, written):
     file = export.LiteRTSeq2Seq(written("mass", "fp32").file)
-    search = generation.make_beam_search(model_of("mass"), beams, ROOM, END)
+    search, of_file = (
+        generation.make_beam_search(one, beams, ROOM, END)
+        for one in (model_of("mass"), file)
+    )
     rng = np.random.default_rng(5)
     for length in (4, SOURCE):
         source = rng.integers(0, VOCABULARY, (1, length)).astype("int32")
-        (tokens,), (score,) = search(source, np.ones_like(source), [5])
-        found, found_score = generation.search_file(
-            file, source[0], 5, beams, ROOM, END
+        given = source, np.ones_like(source), [5]
+        (tokens, scores), (found, found_scores) = (
+            search(*given),
+            of_file(*given),
         )
-        found += [END] * (ROOM - len(found))
         np.testing.assert_array_equal(found, tokens)
-        assert found_score == pytest.approx(float(score), rel=1e-4)
+        assert found_scores == pytest.approx(scores, rel=1e-4)
