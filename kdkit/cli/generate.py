@@ -230,6 +230,8 @@ def print_written(options) -> None:
             "languages": list(languages),
             "beams": dataclasses.asdict(beams),
             "max_tokens": max_tokens,
+            "tokenizer": options.tokenizer,
+            "kept_input": options.kept_input,
         }
         key = digest_of_text(json.dumps(made_from))
         _write(writer, sources, options, key)
@@ -276,10 +278,13 @@ def _write(writer, sources, options, key):
     partial = output.with_name(f"{output.name}.partial")
     output.parent.mkdir(parents=True, exist_ok=True)
     with alone_with(output):
-        for path in () if partial.exists() else outputs:
-            if path.exists() or outputs.count(path) > 1:
-                raise UsageError(f"{path} already exists.")
         texts = _begun(partial, key)
+        # A call that was stopped at its end has written some of its outputs.
+        had_ended = bool(texts) and len(texts) == len(sources)
+        for path in outputs:
+            is_twice = [one.resolve() for one in outputs].count(path.resolve())
+            if is_twice > 1 or (path.exists() and not had_ended):
+                raise UsageError(f"{path} already exists.")
         if texts:
             print(f"Continuing after {len(texts)} texts.", flush=True)
         for begin in range(len(texts), len(sources), LINES_AT_ONCE):
@@ -318,7 +323,7 @@ def _begun(partial, key):
     """The texts that an earlier call wrote, without what was cut off."""
     texts = []
     for _, line in json_lines(partial) if partial.exists() else ():
-        if line is not None and line["of"] != key:
+        if line is not None and line.get("of") != key:
             raise UsageError(
                 f"{partial} was begun with another model, text or setting."
             )

@@ -112,11 +112,9 @@ def after_export(
         (file.format, file.precision)
         for file, _ in exported_files(records, "teacher")
     }
-    is_alike = records.config.kind != "embedder" or (
-        records.config.data.kind != "candidates"  # a reranker's student
-    )
     has_reference = ("litert", "fp32") in of_teacher
-    if records.config.teachers and is_alike and not has_reference:
+    is_alike = records.config.teachers and not records.has_reranker
+    if is_alike and not has_reference:
         words = ["--arm", "teacher", "--precision", "fp32", "int8"]
         if sequence_length is not None:
             words += ["--sequence-length", str(sequence_length)]

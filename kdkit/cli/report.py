@@ -41,7 +41,7 @@ def run(words):
     options = VerbParser("report", __doc__, runs, {"pages": FLAGS}).parse_args(
         words
     )
-    runs = [reporting.read_run(place) for place in options.runs]
+    runs = [reporting.read_run(place) for place in dict.fromkeys(options.runs)]
     pages = [([run], run.run_dir / "report.html") for run in runs]
     if len(runs) > 1:
         pages.append((runs, runs[0].run_dir / "comparison.html"))

@@ -33,6 +33,7 @@ from kdkit.reporting.words import (
     run_title,
     verdict,
 )
+from kdkit.runs.events import LANGUAGE_MODELS
 from kdkit.runs.steps import RESULT
 
 CARD = "README.md"
@@ -92,6 +93,8 @@ def render_card(
     `address` is the place on a Hub from which its code loads the model.
     """
     folder = pathlib.Path(folder)
+    if arm in LANGUAGE_MODELS:  # in records they are a student, or a teacher
+        arm = run.trained_arm if run is not None else arm
     files = _files(folder, run, arm, reports)
     card = (folder.parent if folder.is_file() else folder) / CARD
     named, source = _license(run)

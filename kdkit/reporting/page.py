@@ -88,8 +88,12 @@ def render_report(runs: Sequence[RunRecords]) -> str:
         note if len(names) == len(runs) else f"{', '.join(names)}: {note}"
         for note, names in notes.items()
     ]
+    verdicts = [verdict(first)]
+    if others:
+        verdicts = [f"{name}: {verdict(run)}" for name, run in named.items()]
+        verdicts += differences(runs)
     pictures = []
-    if len({run.task for run in runs}) == 1:
+    if len({run.subject for run in runs}) == 1:
         pictures = [
             (
                 "Metric against costs: better is up and left",
@@ -110,7 +114,7 @@ def render_report(runs: Sequence[RunRecords]) -> str:
     return environment.get_template("report.html.jinja").render(
         title=f"{len(runs)} runs" if others else run_title(first),
         about=_about(runs),
-        verdicts=differences(runs) if others else [verdict(first)],
+        verdicts=verdicts,
         pictures=[one for one in pictures if one[1]],
         table=comparison_table(runs),
         notes=[*notes, f"“{NONE}”: not measured, or nothing to compare with."],

@@ -69,7 +69,8 @@ def plot_metric(runs: Sequence[RunRecords]) -> str:
             _line(axes, dev, label=name, linestyle="--", **style)
             if train:
                 _line(axes, train, **style)
-        if len(runs) == 1 and "teacher" not in curves and teacher is not None:
+        is_drawn = len(runs) > 1 or "teacher" in curves or teacher is None
+        if not is_drawn and metric in teacher.metrics:
             level = metric_format(metric).scale * teacher.metrics[metric]
             axes.axhline(level, color=COLORS["teacher"], label="teacher")
         axes.set_xlabel("epoch")
@@ -241,8 +242,8 @@ def plot_scores(arm: str, pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def require_one_task(runs: Sequence[RunRecords]) -> None:
-    """Refuses to draw numbers on different tasks in one picture."""
-    tasks = sorted({run.task for run in runs})
+    """Refuses to draw numbers on different data in one picture."""
+    tasks = sorted({run.subject for run in runs})
     if len(tasks) > 1:
         raise UsageError(f"One picture of several tasks: {', '.join(tasks)}.")
 

@@ -98,6 +98,21 @@ class RunRecords:
         data = data.scored if self.config.kind == "embedder" else data
         return "" if data is None else data.task
 
+    @property
+    def subject(self) -> str:
+        """What the run is measured on: its task, or its text."""
+        return (
+            self.config.corpus.model_dump_json()
+            if self.is_on_text
+            else self.task
+        )
+
+    @property
+    def has_reranker(self) -> bool:
+        """Whether the teacher scores pairs, for a student of vectors."""
+        data = getattr(self.config, "data", None)
+        return getattr(data, "kind", None) == "candidates"
+
     def called(self, arm: str) -> str:
         """Returns the name of an arm in tables and sentences.
 
@@ -221,8 +236,10 @@ def _readable(event, names):
     """An event with other names of arms, and only numbers in its metrics."""
     changes = {}
     if isinstance(event, RunFinished):
-        best = {names.get(arm, arm): one for arm, one in event.best.items()}
-        changes["best"] = best
+        changes["best"] = {
+            names.get(arm, arm): _readable(one, {})
+            for arm, one in event.best.items()
+        }
     if getattr(event, "arm", None) in names:
         changes["arm"] = names[event.arm]
     for name in {"metrics", "agreement", "logs"} & {*vars(event)}:

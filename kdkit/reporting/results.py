@@ -69,6 +69,7 @@ class Line:
 
     owner: str
     arm: str
+    called: str
     name: str
     setting: tuple[str, ...]
     values: dict[pathlib.Path, dict]
@@ -103,6 +104,16 @@ def best_evaluation(run: RunRecords, arm: str) -> Evaluation | None:
         place = evaluation.stage, evaluation.epoch
         if best is not None and place == (best.stage, best.epoch):
             return evaluation
+    if best is not None and best.metrics:  # its line in the log is damaged
+        return Evaluation(
+            arm=arm,
+            stage=best.stage,
+            epoch=best.epoch,
+            split=best.split or "dev",
+            metrics=best.metrics,
+            agreement=best.agreement,
+            collapsed=best.collapsed,
+        )
     if found:
         return found[-1]
     if arm == "teacher" and is_measured_alike(run):
@@ -113,9 +124,7 @@ def best_evaluation(run: RunRecords, arm: str) -> Evaluation | None:
 def is_measured_alike(run: RunRecords) -> bool:
     """Whether a run and that of its teacher were measured on the same."""
     teacher = run.teacher_run
-    if teacher is None or not run.is_on_text:
-        return teacher is not None
-    return getattr(teacher.config, "corpus", None) == run.config.corpus
+    return teacher is not None and teacher.subject == run.subject != ""
 
 
 def metric_names(run: RunRecords) -> list[str]:
@@ -212,13 +221,13 @@ def results(run: RunRecords) -> dict[tuple, dict]:
         if evaluation is not None:
             values |= evaluation.metrics
             for name, value in evaluation.agreement.items():
-                values[f"{_AGREEMENT}{name}"] = value
-        names = set()
-        for file, latencies in exported_files(run, arm):
-            name = f"{file.title} {file.precision}"
-            if name in names:
-                name += f", {file.file.removeprefix('exports/')}"
-            names.add(name)
+                if arm != "teacher":
+                    values[f"{_AGREEMENT}{name}"] = value
+        files = exported_files(run, arm)
+        names = [f"{file.title} {file.precision}" for file, _ in files]
+        for name, (file, latencies) in zip(names, files, strict=True):
+            if names.count(name) > 1:
+                name = f"{name}, {file.file.removeprefix('exports/')}"
             values = {**size, **file.metrics}
             values |= {key: getattr(file, key) for key in _OF_FILES}
             for setting, latency in (latencies or {(): None}).items():
@@ -226,14 +235,23 @@ def results(run: RunRecords) -> dict[tuple, dict]:
                 found[arm, name, setting] = values | timed
     metric = main_metric(run)
     level = found["teacher", "", ()].get(metric)
+    references = {
+        setting: values["median_ms"]
+        for (arm, name, setting), values in found.items()
+        if arm == "teacher" and setting and kind_of_file(name) == "LiteRT fp32"
+    }
     for (*_, setting), values in found.items():
         # The share of the teacher's metric, and the gain over its fp32 file.
         values["share"] = teacher_share(metric, values.get(metric), level)
-        reference = found.get(("teacher", "LiteRT fp32", setting))
-        if setting and reference:
-            time = reference["median_ms"]
+        if setting in references:
+            time = references[setting]
             values["speed_up"] = time / values["median_ms"]
     return found
+
+
+def kind_of_file(name: str) -> str:
+    """The format and the precision in a name of `results`."""
+    return name.partition(",")[0]
 
 
 def teacher_share(
@@ -252,26 +270,38 @@ def lines(runs: Sequence[RunRecords]) -> list[Line]:
 
     Models of several groups of runs have the name of their folder.
     """
-    groups, found = group_by_seed(runs), {}
+    groups, found, teachers = group_by_seed(runs), {}, {}
     for group in groups:
+        home = group[0].run_dir.resolve()
         for run in group:
-            for key, values in results(run).items():
-                place, owner = run.run_dir.resolve(), group[0].run_dir.resolve()
-                if key[0] == "teacher" and not run.trains_a_teacher:
+            for (arm, *key), values in results(run).items():
+                owner, place = home, run.run_dir.resolve()
+                if arm == "teacher" and not run.trains_a_teacher:
                     place = run.teacher_place  # which runs may share
-                    owner = seedless(place)
-                found.setdefault((owner, *key), {})[place] = values
+                    known = run.teacher_run
+                    known = str(place) if known is None else _identity(known)
+                    if len(groups) > 1:
+                        owner = teachers.setdefault(known, place)
+                key = owner, arm, run.called(arm), *key
+                if found.get(key, {}).get(place, values) != values:
+                    # Measured on other data, or its files in another run.
+                    place, key = run.run_dir.resolve(), (home, *key[1:])
+                found.setdefault(key, {})[place] = values
+    for *key, setting in list(found):
+        timed = [one for one in found if [*one[:-1]] == key and one[-1]]
+        if timed and not setting:  # files that not all of the runs have timed
+            untimed = found.pop((*key, setting))
+            for one in timed:
+                found[one] = untimed | found[one]
     owners = list(dict.fromkeys(owner for owner, *_ in found))
-    names = dict.fromkeys(owners, "")
-    if len(groups) > 1:
-        names = dict(zip(owners, names_apart(owners), strict=True))
-    found = [
-        Line(names[o], *key, values) for (o, *key), values in found.items()
+    names = names_apart(owners) if len(groups) > 1 else [""] * len(owners)
+    order = dict(zip(owners, range(len(owners)), strict=True))
+    return [
+        Line(names[order[owner]], *key, found[owner, *key])
+        for owner, *key in sorted(
+            found, key=lambda one: (order[one[0]], ARMS.index(one[1]))
+        )
     ]
-    order = list(names.values())
-    return sorted(
-        found, key=lambda one: (order.index(one.owner), ARMS.index(one.arm))
-    )
 
 
 def names_apart(places: Sequence[pathlib.Path]) -> list[str]:
@@ -306,18 +336,27 @@ def comparison_table(runs: Sequence[RunRecords]) -> Table:
     apart = [len(set(parts)) > 1 for parts in zip(*settings, strict=True)]
     columns, rows = _columns(runs, found), []
     for one in found:
-        called = runs[0].called(one.arm)
         setting = itertools.compress(one.setting, apart)
-        name = ", ".join(filter(None, (one.owner, called, one.name, *setting)))
+        name = ", ".join(
+            filter(None, (one.owner, one.called, one.name, *setting))
+        )
         if len(one.values) < whole[one.owner, one.arm]:
             name += f" ({run_count(one.values)})"
         cells = (
-            over_seeds(number, one.of(key)) if one.of(key) else NONE
+            _cell(number, one.of(key), len(one.values))
             for key, (number, _) in columns.items()
         )
         rows.append(Row(name, tuple(cells), one.arm))
     headings = tuple(heading for _, heading in columns.values())
     return Table("model", headings, tuple(rows))
+
+
+def _cell(number, values, count):
+    """A mean over runs, marked where only some of them have a number."""
+    if not values:
+        return NONE
+    text = over_seeds(number, values)
+    return text if len(values) == count else f"{text} ({run_count(values)})"
 
 
 def _columns(runs, found):
@@ -373,7 +412,8 @@ def _identity(run):
     config = run.config
     teacher = json.dumps(config.teachers)
     if run.teacher_run is not None:
-        teacher = _identity(run.teacher_run)
+        others = json.dumps(config.teachers[1:])
+        teacher = _identity(run.teacher_run) + others
     is_exact = config.cache is not None and config.cache.precision == "fp32"
     changes = {"cache": None} if is_exact else {}
     # Not sorted: the order of stages counts.

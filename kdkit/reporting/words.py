@@ -1,5 +1,6 @@
 """A run in words: its title, its outcome, and what its table does not show."""
 
+import collections
 import json
 import pathlib
 import statistics
@@ -25,6 +26,7 @@ from kdkit.reporting.results import (
     group_by_seed,
     is_noise,
     is_shown,
+    kind_of_file,
     main_metric,
     model_of,
     names_apart,
@@ -90,15 +92,16 @@ def verdict(run: RunRecords) -> str:
     if "--smoke" in run.command.split():
         return SMOKE
     arm = run.trained_arm
-    problems = [_problem(run, one, metric) for one in run.arms]
-    parts = [one for one in problems if one]
-    if not _problem(run, arm, metric):
-        parts = [_level(run, metric), *_gains(run, metric), *parts]
+    problems = [one for a in run.arms if (one := _problem(run, a, metric))]
+    parts = problems
+    if not any(_problem(run, one, metric) for one in (arm, "teacher")):
+        parts = [_level(run, metric), *_gains(run, metric)]
         if not run.trains_a_teacher and "control" in run.arms:
             parts.append(_control(run, metric))
+        parts += problems
     text = "; ".join(parts)
     text = f"{text[0].upper()}{text[1:]}."
-    return f"{text} {HELP}." if any(problems) else text
+    return f"{text} {HELP}." if "has collapsed" in "".join(problems) else text
 
 
 def _problem(run, arm, metric):
@@ -112,8 +115,10 @@ def _problem(run, arm, metric):
         )
     if evaluation is None or not evaluation.collapsed:
         return ""
-    level = metrics_in_words({metric: evaluation.metrics.get(metric, 0.0)})
-    return f"the {arm} has collapsed ({level}): it {evaluation.collapsed}"
+    text, value = f"the {arm} has collapsed", evaluation.metrics.get(metric)
+    if value is not None:
+        text += f" ({metrics_in_words({metric: value})})"
+    return f"{text}: it {evaluation.collapsed}"
 
 
 def _value(run, arm, metric):
@@ -128,11 +133,10 @@ def _level(run, metric):
     if value is None:
         return f"the {arm} was not evaluated"
     if arm == "teacher" or level is None:
-        text = (
-            f"the {run.called(arm)} reaches {shown.text(value)} {shown.title}"
+        return (
+            f"the {run.called(arm)} reaches {shown.text(value)} {shown.title} "
+            f"on {best_evaluation(run, arm).split}"
         )
-        evaluation = best_evaluation(run, arm)
-        return f"{text} on {evaluation.examples} examples of {evaluation.split}"
     noise = f", {WITHIN_NOISE}" if _is_alike(run, "teacher", metric) else ""
     share = teacher_share(metric, value, level)
     text = (
@@ -163,7 +167,7 @@ def _is_alike(run, arm, metric):
 def _control(run, metric):
     shown, evaluation = metric_format(metric), best_evaluation(run, "control")
     value, control = (_value(run, a, metric) for a in ("student", "control"))
-    if control is None:
+    if control is None or value is None:
         return "the same student without a teacher was not run"
     called = "the same student without a teacher"
     if evaluation.stage is None:
@@ -181,9 +185,20 @@ def _control(run, metric):
 def _gains(run, metric):
     """What distillation and quantisation gained, in parts of a sentence."""
     files, arm, found = {}, run.trained_arm, []
-    for (owner, name, _), values in results(run).items():
-        if (owner, name) not in files or "speed_up" in values:
-            files[owner, name] = values
+    rows = results(run)
+    usual = collections.Counter(
+        key[-1] for key, values in rows.items() if "speed_up" in values
+    ).most_common(1)
+    for (owner, name, setting), values in rows.items():
+        key = owner, kind_of_file(name)
+        if key not in files or [setting] == [one for one, _ in usual]:
+            files[key] = values
+    collapsed = {
+        (one, f"{file.title} {file.precision}")
+        for one in run.arms
+        for file, _ in exported_files(run, one)
+        if file.collapsed
+    }
     reference = files.get(("teacher", "LiteRT fp32"))
     smallest = [one for one in PRECISIONS if (arm, f"LiteRT {one}") in files]
     if reference is None or not smallest:
@@ -201,6 +216,9 @@ def _gains(run, metric):
     for key, text in parts.items():
         values = files.get(key, reference)
         if values is reference:
+            continue
+        if key in collapsed:
+            found.append(f"{text} has collapsed")
             continue
         ratio = reference["size_bytes"] / values["size_bytes"]
         gains = [_ratio(ratio, "smaller", "larger")]
@@ -223,16 +241,15 @@ def differences(runs: Sequence[RunRecords]) -> list[str]:
     """Returns how the models of runs differ from that of the first one."""
     groups = group_by_seed(runs)
     places = [group[0].run_dir.resolve() for group in groups]
-    metric, task = main_metric(runs[0]), runs[0].task
-    shown, found = metric_format(metric), []
-    compared = []
+    metric, subject = main_metric(runs[0]), runs[0].subject
+    shown, compared, found = metric_format(metric), [], []
     for name, group in zip(names_apart(places), groups, strict=True):
         values = [_value(run, run.trained_arm, metric) for run in group]
-        if group[0].task == task and None not in values:
-            compared.append((name, values, statistics.fmean(values)))
-    for name, values, mean in compared[1:]:
-        first, others, level = compared[0]
-        examples = best_evaluation(runs[0], runs[0].trained_arm).examples
+        if group[0].subject == subject and None not in values:
+            compared.append((name, values, statistics.fmean(values), group[0]))
+    for name, values, mean, _ in compared[1:]:
+        first, others, level, run = compared[0]
+        examples = best_evaluation(run, run.trained_arm).examples
         distance = shown.difference(mean - level) or "no difference"
         if is_noise(metric, values, others, examples):
             distance += f", {WITHIN_NOISE}, so no difference is shown"
@@ -274,6 +291,7 @@ def run_notes(run: RunRecords) -> list[str]:
     measured = {
         (run.called(event.arm or run.trained_arm), _data(run, event)): event
         for event in run.events_of(Measurement)
+        if event.arm is not None or run.is_on_text
     }
     for (arm, data), event in measured.items():
         metrics = metrics_in_words(event.metrics)
@@ -351,7 +369,7 @@ def _on_latency(run):
     notes = [f"Latency: {same}."] if same else []
     if any("speed_up" in values for values in found.values()):
         notes.append("Speed-up is over the teacher's fp32 LiteRT file.")
-    elif not run.trains_a_teacher:
+    elif not (run.trains_a_teacher or run.has_reranker):
         notes.append(
             "The speed-up needs the teacher's fp32 LiteRT file: kdkit export "
             "RUN --arm teacher --precision fp32, then kdkit benchmark RUN."
@@ -384,7 +402,11 @@ def provenance(
     ]
     facts = {
         "Recipe": [f"{one.name}: {one.title}. {one.paper}" for one in recipes],
-        "Teacher": [model_of(run, "teacher").name for run in runs],
+        "Teacher": [
+            model_of(run, "teacher").name
+            for run in runs
+            if not run.trains_a_teacher
+        ],
         "Data": map(_training_data, runs),
         "Seed": [str(run.config.training.seed) for run in runs],
         "Training time": map(_time, runs),

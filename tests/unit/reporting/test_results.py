@@ -166,11 +166,11 @@ def test_files_of_one_precision_are_told_apart(make_run):
     run.export("student", "int8", file="exports/student-bundle/e.tflite")
     names = [name.partition("LiteRT ")[2] for name in table(run.records)]
     assert names[3:] == [
-        "fp32",
+        "fp32, b.tflite",
         "fp32, a.tflite",
-        "fp16",
+        "fp16, c.tflite",
         "fp16, d.tflite",
-        "int8",
+        "int8, e.tflite",
         "int8, student-bundle/e.tflite",
     ]
 
@@ -271,7 +271,8 @@ def test_teachers_of_one_name_are_kept_apart(make_run):
     runs = []
     for name, accuracy in (("a", 0.9), ("b", 0.8)):
         run = make_run(name, student={"checkpoint": name}, **taught)
-        teacher = make_run(f"{name}/teacher_run", "teacher")
+        start = {"checkpoint": name}
+        teacher = make_run(f"{name}/teacher_run", "teacher", student=start)
         teacher.evaluation("teacher", "fine_tuning", 1, accuracy)
         runs.append(run.records)
     found = table(*runs)
@@ -300,6 +301,48 @@ def test_one_picture_shows_one_task(show, make_run):
     runs = [make_run(task, data={"task": task}) for task in ("sst2", "rte")]
     with pytest.raises(ValueError, match="several tasks: rte, sst2"):
         show([run.records for run in runs])
+
+
+def test_a_teacher_measured_on_two_tasks_has_two_rows(
+    make_distillation, teacher_run
+):
+    runs = [
+        make_distillation(name, task=task)
+        for name, task in (("a", "sst2"), ("b", "rte"))
+    ]
+    runs[1].evaluation("teacher", None, None, 0.66)
+    found = table(*(run.records for run in runs))
+    accuracies = {
+        row["accuracy"]
+        for name, row in found.items()
+        if name in ("teacher, teacher", "b, teacher")
+    }
+    assert accuracies == {"88.8", "66.0"}
+
+
+def test_a_file_that_one_seed_has_timed_is_one_row(make_distillation):
+    runs = [make_distillation(f"x/seed_{seed}", seed=seed) for seed in (1, 2)]
+    runs[1].export("student", "int8", 0.8)  # a new file, not timed
+    int8 = table(*(run.records for run in runs))["student, LiteRT int8"]
+    assert int8["accuracy"] == "81.8 ± 2.6"  # of 0.8368 and 0.8
+    assert int8["median"] == "5.93 (1 run)"
+
+
+def test_another_file_of_the_teacher_may_be_the_reference(
+    distillation_run, teacher_run
+):
+    teacher_run.export("teacher", "fp32", file="a.tflite")  # not timed
+    int8 = table(distillation_run.records)["student, LiteRT int8"]
+    assert int8["speed-up"] == "10×"
+
+
+def test_the_best_epoch_is_known_without_its_line(distillation_run):
+    path = distillation_run.run_dir / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if '"accuracy": 0.8379' not in line[:300]]
+    finished = [line for line in lines if "run_finished" in line]
+    path.write_text("\n".join([*kept, *finished]))
+    assert table(distillation_run.records)["student"]["accuracy"] == "83.8"
 
 
 def test_a_run_that_is_there_twice_is_not_averaged(make_run):

@@ -69,6 +69,18 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
         assert "The student has collapsed" in shown
 
 
+def test_what_means_nothing_has_no_gains(make_distillation):
+    run = make_distillation("file")
+    run.export("student", "int8", 0.509, collapsed=CHANCE)
+    assert "its int8 file has collapsed" in verdict(run.records)
+    run = make_distillation("teacher_fell")
+    run.evaluation("teacher", None, None, 0.509, collapsed=CHANCE)
+    text = verdict(run.records)
+    assert text.startswith("The teacher has collapsed (50.9 % accuracy)")
+    assert "keeps" not in text
+    assert "faster" not in text
+
+
 def test_terminal_report_takes_no_name_for_markup(make_run):
     run = make_run("run", recipe="[red]", data=own_table("[/red]"))
     assert printed(run.records).startswith("[red] on [/red] ")
