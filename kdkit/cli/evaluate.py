@@ -8,8 +8,8 @@ run directory are logged in the run, for kdkit report.
 With --corpus, MODEL is a run of kdkit pretrain. An encoder is measured by
 perplexity and accuracy at masked tokens, a decoder at every token and by its
 perplexity per word, an encoder-decoder by the perplexity of hidden spans. A run
-is masked as in its training, and the masks are printed; presets and models
-inside a run, such as RUN/encoder, are measured with BERT's masks.
+is masked as in its training; presets and models inside a run, such as
+RUN/encoder, are measured with BERT's masks. The last line names the masks.
 
 With --pairs, MODEL is a run with an encoder-decoder. It is measured by BLEU and
 chrF (from sacrebleu, whose signatures are in the last line), and by the

@@ -54,8 +54,9 @@ _NUMBERS = {
     "smallest_cosine": ("{:.3f}".format, "smallest cosine", ""),
     "max_abs_difference": ("{:.1e}".format, "difference from Keras", ""),
 }
-_DETAILS = ("p95_ms", "same_top_class", "smallest_cosine", "max_abs_difference")
-_OF_FILES = ("size_bytes", *_DETAILS[1:])
+_DIFFERENCES = ("same_top_class", "smallest_cosine", "max_abs_difference")
+_DETAILS = ("share", "p95_ms", *_DIFFERENCES)
+_OF_FILES = ("size_bytes", *_DIFFERENCES)
 _OF_TIMES = ("median_ms", "p95_ms")
 
 

@@ -210,7 +210,7 @@ def _gains(run, metric):
             (
                 "teacher",
                 "LiteRT int8",
-            ): "by quantisation alone the teacher's int8",
+            ): "by quantisation alone the teacher's int8 file",
             **parts,
         }
     for key, text in parts.items():

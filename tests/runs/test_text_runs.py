@@ -254,9 +254,8 @@ def test_text_is_hidden_as_in_the_run(kind, field, share, other, run_on):
     run = run_on(kind)
     _, own = evaluate(run)
     change_corpus(run, **{field: {**own[field], "share": other}})
-    answer, changed = evaluate(run)
+    _, changed = evaluate(run)
     assert (own[field]["share"], changed[field]["share"]) == (share, other)
-    assert f" {100 * other:g} % " in answer.out
     assert changed["metrics"] != pytest.approx(own["metrics"], rel=1e-4)
 
 
