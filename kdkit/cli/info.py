@@ -325,10 +325,10 @@ def demo(words):
 
     folder = options.run_dir
     run(config_of("tinybert", DEMO, smoke=True), folder)
-    teacher = [f"{folder}/teacher_run", "--precision", "fp32", "int8"]
+    teacher = ["--arm", "teacher", "--precision", "fp32", "int8"]
     for command in (
-        ["export", *teacher, "--overwrite"],
         ["export", folder, "--overwrite"],
+        ["export", folder, *teacher, "--overwrite"],
         ["benchmark", folder],
         ["report", folder],
     ):
