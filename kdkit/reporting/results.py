@@ -306,15 +306,18 @@ def lines(runs: Sequence[RunRecords]) -> list[Line]:
 
 
 def names_apart(places: Sequence[pathlib.Path]) -> list[str]:
-    """Returns the shortest ends of paths that tell them apart."""
+    """Returns for each path the shortest end that no other path has."""
     short = [seedless(place) for place in places]
     if len(set(short)) < len(places):
         short = places
-    for count in range(1, max(len(place.parts) for place in short) + 1):
-        ends = ["/".join(place.parts[-count:]) for place in short]
-        if len(set(ends)) == len(places):
-            break
-    return ends
+    names = []
+    for place in short:
+        for count in range(1, len(place.parts) + 1):
+            name, ends = place.parts[-count:], [p.parts[-count:] for p in short]
+            if ends.count(name) == 1:
+                break
+        names.append("/".join(name))
+    return names
 
 
 def comparison_table(runs: Sequence[RunRecords]) -> Table:
@@ -403,8 +406,8 @@ def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
     for group in groups.values():
         seeds = {run.config.training.seed for run in group}
         # With one seed twice, the difference is not the seed.
-        alike = len(seeds) == len(group)
-        found += [group] if alike else [[run] for run in group]
+        has_each_once = len(seeds) == len(group)
+        found += [group] if has_each_once else [[run] for run in group]
     return found
 
 
