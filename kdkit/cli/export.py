@@ -287,7 +287,7 @@ def _export_bundle(place, options):
             },
             options.overwrite,
         )
-    names = [file.name for file in bundle.files]
+    names = [file["name"] for file in bundle["files"]]
     print(f"{path}: {', '.join(names)} and {export.MANIFEST}.", flush=True)
     reports = [
         dataclasses.replace(report, file=str(path / file.name))

@@ -14,16 +14,9 @@ import importlib
 
 from kdkit.export.bundle import (
     MANIFEST,
-    Bundle,
-    BundleFile,
-    BundleInput,
-    BundleModel,
-    BundleTokenizer,
     read_bundle,
-    verify_bundle,
-)
-from kdkit.export.bundle_writing import (
     to_bundle,
+    verify_bundle,
 )
 from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import (
@@ -51,11 +44,6 @@ __all__ = [
     "MANIFEST",
     "PRECISIONS",
     "BatchFile",
-    "Bundle",
-    "BundleFile",
-    "BundleInput",
-    "BundleModel",
-    "BundleTokenizer",
     "ExportReport",
     "Exporter",
     "LatencyReport",

@@ -5,201 +5,182 @@ with their token ids and scores, so that an app developer can check a tokenizer
 and an interpreter in any language.
 """
 
-import dataclasses
 import hashlib
+import json
 import pathlib
+import shutil
+from collections.abc import Sequence
 
 import numpy as np
 import tokenizers
 
+from kdkit import data
 from kdkit.errors import RunError, UsageError
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.litert_files import new_interpreter
-from kdkit.io.files import add_content
-from kdkit.io.reading import numbered_lines, parse_json, read_json
-from kdkit.settings import from_dict
+from kdkit.export.exporters import require_free
+from kdkit.export.litert_files import LiteRTModel
+from kdkit.export.mediapipe import checked_labels
+from kdkit.export.texts import TextInputs, difficult_examples
+from kdkit.io.files import staged
+from kdkit.io.reading import numbered_lines, read_json
+from kdkit.models.tokenizer_files import save_vocabulary
+from kdkit.models.tokenizer_kinds import as_tokenizer, count_differences
+from kdkit.tasks.task import Task
+from kdkit.version import __version__
 
 MANIFEST, VECTORS = "manifest.json", "test_vectors.jsonl"
 LABELS, TOKENIZER = "labels.txt", "tokenizer.json"
-KIND = "the manifest of an app bundle"
+NUM_EXAMPLES = 12  # of the task, among the test vectors
+KINDS = {
+    "WordPiece": "word_pieces",
+    "BPE": "byte_pairs",
+    "Unigram": "unigrams",
+}
+TOLERANCE = 0.02  # of a score, between processors
 
 
-@dataclasses.dataclass(frozen=True)
-class BundleInput:
-    """An input of the LiteRT files.
+def to_bundle(
+    files: Sequence,
+    path: str | pathlib.Path,
+    task: Task,
+    tokenizer,
+    examples: data.Examples | None = None,
+    metrics: dict[str, dict] | None = None,
+    overwrite: bool = False,
+) -> dict:
+    """Writes a folder with everything that an app needs to run a model.
 
-    Args:
-        name: string. The name in the signature `serving_default`.
-        dtype: string, `"int32"`.
-        shape: tuple of ints, `(1, sequence_length)`.
-        meaning: string.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    meaning: str
-
-
-@dataclasses.dataclass(frozen=True)
-class BundleModel:
-    """A LiteRT file in a bundle.
-
-    Args:
-        file: string. Its name in the bundle.
-        precision: string, such as `"int8"`.
-        parameters: int. The model's number of parameters.
-        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`.
-        output_shape: tuple of ints, `(1, num_classes)`.
-        output_meaning: string.
-        metrics: dict or `None`. The file's metrics on a split of the task.
-    """
-
-    file: str
-    precision: str
-    parameters: int
-    outputs: str
-    output_shape: tuple[int, ...]
-    output_meaning: str
-    metrics: dict[str, float] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class SpecialToken:
-    """A special token."""
-
-    token: str
-    id: int
-
-
-@dataclasses.dataclass(frozen=True)
-class BundleTokenizer:
-    """The tokenizer in words; `tokenizer.json` contains all of it.
+    The folder contains the LiteRT files, the vocabulary, `tokenizer.json` for
+    Hugging Face's `tokenizers`, `labels.txt`, `test_vectors.jsonl` and
+    `manifest.json`. It gets its name when `verify_bundle` accepts it.
 
     Args:
-        kind: string. `"word_pieces"`, `"byte_pairs"` or `"unigrams"`.
-        files: tuple of strings. The vocabulary's files.
-        lowercase: bool. Whether texts are converted to lower case.
-        strip_accents: bool. Whether accents are removed.
-        max_word_characters: int. Longer words are the unknown token. Only for
-            word pieces.
-        special_tokens: dict from `"start"`, `"end"`, `"padding"` and, if there
-            is one, `"unknown"` to the token.
-        separators: int. How many end tokens are between the texts of a pair.
-        truncation: string. `"right"` if the ends of long texts are removed,
-            `"left"` if their beginnings are. In a pair the longer text is
-            truncated first.
-        length: int. The number of tokens after padding on the right.
+        files: sequence of paths of LiteRT files from `kdkit.export.to_litert`
+            with one `sequence_length`: one model in several precisions.
+        path: string or path. The folder to write.
+        task: `kdkit.tasks.Task`. A classification, multi-label task or
+            regression of texts or pairs.
+        tokenizer: the model's tokenizer, as in `kdkit.data.encode`.
+        examples: `kdkit.data.Examples` or `None`. The texts of the first 12
+            become test vectors, in addition to texts with accents, other
+            scripts, emoji, no characters and too many. Defaults to `None`.
+        metrics: dict from a file's name to its metrics, or `None`.
+        overwrite: bool. Whether to replace a bundle. Defaults to `False`.
+
+    Returns:
+        The manifest, a dict: `"models"` with the `"file"`, precision, number
+        of parameters, outputs and metrics of each; the names, shapes and types
+        of their `"inputs"`; the task and its `"labels"` in the order of the
+        scores; the settings of the `"tokenizer"`; the `"tolerance"` of scores
+        on other processors; the size and SHA-256 of the other `"files"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the folder exists, or for a file, task
+            or tokenizer that a bundle cannot contain. Nothing is written.
+        RunError: (a `RuntimeError`) if `tokenizer.json` gives other ids than
+            the tokenizer. No folder remains.
+
+    Example:
+
+    ```python
+    kdkit.export.to_litert(
+        student, "student-int8.tflite", "int8", sequence_length=64
+    )
+    kdkit.export.to_bundle(
+        ["student-int8.tflite"], "bundle", task, tokenizer, task.load("dev")
+    )
+    ```
     """
-
-    kind: str
-    files: tuple[str, ...]
-    lowercase: bool
-    strip_accents: bool
-    max_word_characters: int
-    special_tokens: dict[str, SpecialToken]
-    separators: int
-    truncation: str
-    length: int
-
-
-@dataclasses.dataclass(frozen=True)
-class BundleFile:
-    """A file of the bundle.
-
-    Args:
-        name: string.
-        size_bytes: int.
-        sha256: string.
-    """
-
-    name: str
-    size_bytes: int
-    sha256: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Bundle:
-    """The manifest of an app bundle.
-
-    Args:
-        kdkit_version: string. The version that wrote the bundle.
-        task: string. The task's name.
-        kind: string. `"classification"`, `"multi-label"` or `"regression"`.
-        labels: tuple of strings, in the order of the outputs. Empty for a
-            regression.
-        num_texts: int. 1 for texts, 2 for pairs.
-        models: tuple of `BundleModel`.
-        inputs: tuple of `BundleInput`, which all models have.
-        tokenizer: `BundleTokenizer`.
-        tolerance: float. How far scores on another processor may be from those
-            in `test_vectors.jsonl`.
-        files: tuple of `BundleFile`. All files except the manifest.
-    """
-
-    kdkit_version: str
-    task: str
-    kind: str
-    labels: tuple[str, ...]
-    num_texts: int
-    models: tuple[BundleModel, ...]
-    inputs: tuple[BundleInput, ...]
-    tokenizer: BundleTokenizer
-    tolerance: float
-    files: tuple[BundleFile, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Outputs:
-    """A model's outputs for a test vector."""
-
-    scores: tuple[float, ...]
-    labels: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class TestVector:
-    """A line of `test_vectors.jsonl`."""
-
-    __test__ = False  # no class of tests
-
-    texts: tuple[str, ...]
-    inputs: dict[str, tuple[int, ...]]
-    outputs: dict[str, Outputs]
+    path = pathlib.Path(path)
+    require_free(path, overwrite, (path / MANIFEST).is_file())
+    labels = ()
+    if not task.is_regression:
+        labels = checked_labels(task.class_names, task.num_classes)
+    files = [*map(pathlib.Path, files)]
+    if len({file.name for file in files}) < len(files):
+        raise UsageError("Two files of a bundle have one name.")
+    opened = {file.name: LiteRTModel(file) for file in files}
+    lengths = {file.sequence_length for file in opened.values()}
+    if len(lengths) != 1 or None in lengths:
+        raise UsageError(
+            "An app bundle needs LiteRT files of one fixed length. Received: "
+            f"{sorted(lengths, key=str)}."
+        )
+    (length,) = lengths
+    own, tokenizer = tokenizer, as_tokenizer(tokenizer)
+    if count_differences(own, tokenizer):
+        raise UsageError(
+            f"{TOKENIZER} gives other ids than {type(own).__name__}. Train the "
+            "model with a tokenizer from kdkit.models.load_tokenizer."
+        )
+    _require_vocabulary(tokenizer, opened)
+    examples = _with_difficult_ones(examples, task.num_texts)
+    batch = TextInputs(tokenizer, length, task.num_texts).encoded(examples)
+    names = next(iter(opened.values())).input_names
+    batch = {name: batch[name] for name in names}
+    with staged(path) as folder:
+        folder.mkdir()
+        for file in files:
+            shutil.copyfile(file, folder / file.name)
+        vocabulary = save_vocabulary(tokenizer, folder)
+        whole = tokenizer.to_json(length, padded=True)
+        (folder / TOKENIZER).write_text(json.dumps(whole), encoding="utf-8")
+        if labels:
+            _write_lines(folder / LABELS, labels)
+        vectors = _vectors(task, examples, batch, opened)
+        _write_lines(folder / VECTORS, vectors)
+        manifest = {
+            "kdkit_version": __version__,
+            "task": task.name,
+            "kind": task.kind.title,
+            "labels": [*labels],
+            "num_texts": task.num_texts,
+            "models": [
+                {
+                    "file": name,
+                    "precision": file.metadata.precision,
+                    "parameters": file.metadata.parameters,
+                    "outputs": file.outputs,
+                    "metrics": (metrics or {}).get(name),
+                }
+                for name, file in opened.items()
+            ],
+            "inputs": [
+                {"name": name, "dtype": "int32", "shape": [1, length]}
+                for name in names
+            ],
+            "tokenizer": _in_words(tokenizer, vocabulary, length),
+            "tolerance": TOLERANCE,
+            "files": [_described(file) for file in sorted(folder.iterdir())],
+        }
+        _write_lines(folder / MANIFEST, [json.dumps(manifest, indent=2)])
+        _verify(folder, path)
+    return manifest
 
 
-def read_bundle(path: str | pathlib.Path) -> Bundle:
+def read_bundle(path: str | pathlib.Path) -> dict:
     """Reads the manifest of an app bundle, and checks the other files.
 
     Args:
         path: string or path. The folder.
 
     Returns:
-        The `Bundle`.
+        The manifest, as `to_bundle` returns it.
 
     Raises:
         UsageError: (a `ValueError`) if a file has changed.
     """
     path = pathlib.Path(path)
-    bundle = from_dict(Bundle, read_json(path / MANIFEST, KIND))
-    for file in bundle.files:
-        if described(path / file.name) != file:
+    manifest = read_json(path / MANIFEST, "the manifest of an app bundle")
+    for file in manifest["files"]:
+        if _described(path / file["name"]) != file:
             raise UsageError(
-                f"{path / file.name} has another checksum than in {MANIFEST}."
+                f"{path / file['name']} has another checksum than in "
+                f"{MANIFEST}."
             )
-    return bundle
+    return manifest
 
 
-def read_test_vectors(path: str | pathlib.Path) -> list[TestVector]:
-    """Reads the test vectors of an app bundle."""
-    file = pathlib.Path(path) / VECTORS
-    return [
-        from_dict(TestVector, parse_json(line))
-        for _, line in numbered_lines(file)
-    ]
-
-
-def verify_bundle(path: str | pathlib.Path) -> Bundle:
+def verify_bundle(path: str | pathlib.Path) -> dict:
     """Replays the test vectors of a bundle, without kdkit's tokenizers.
 
     `tokenizer.json` must give the same ids for every text, and LiteRT scores
@@ -209,76 +190,134 @@ def verify_bundle(path: str | pathlib.Path) -> Bundle:
         path: string or path. The folder.
 
     Returns:
-        The `Bundle`.
+        The manifest, as `to_bundle` returns it.
 
     Raises:
         UsageError: (a `ValueError`) if a file has changed.
         RunError: (a `RuntimeError`) with the first text whose ids or scores
             differ.
     """
-    return verify(pathlib.Path(path), pathlib.Path(path))
+    return _verify(pathlib.Path(path), path)
 
 
-def verify(folder, path):
+def _verify(folder, path):
     """Does the same as `verify_bundle`, for a folder with a temporary name."""
-    bundle = read_bundle(folder)
-    fast = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
-    runners = {
-        model.file: Runner(folder / model.file) for model in bundle.models
-    }
-    for vector in read_test_vectors(folder):
-        encoding = fast.encode(*vector.texts)
+    manifest = read_bundle(folder)
+    rust = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+    names = [model["file"] for model in manifest["models"]]
+    opened = {name: LiteRTModel(folder / name) for name in names}
+    for _, line in numbered_lines(folder / VECTORS):
+        vector = json.loads(line)
+        encoding = rust.encode(*vector["texts"])
         found = {
             "token_ids": encoding.ids,
             "segment_ids": encoding.type_ids,
             "padding_mask": encoding.attention_mask,
         }
-        for name, expected in vector.inputs.items():
-            if found.get(name) != list(expected):
+        for name, expected in vector["inputs"].items():
+            if found[name] != expected:
                 raise RunError(
                     f"{path}: {TOKENIZER} gives other {name} for "
-                    f"{vector.texts!r} than the model's tokenizer. Train the "
-                    "model with a tokenizer from a Hugging Face checkpoint or "
-                    "a vocabulary file."
+                    f"{vector['texts']!r} than the model's tokenizer. Train "
+                    "the model with a tokenizer from a Hugging Face checkpoint "
+                    "or a vocabulary file."
                 )
-        for file, outputs in vector.outputs.items():
-            scores = runners[file](vector.inputs)
-            expected = np.array(outputs.scores)
-            worst = np.inf
-            if scores.shape == expected.shape:
-                worst = np.abs(scores - expected).max()
-            if not worst <= bundle.tolerance:
+        row = {name: [ids] for name, ids in vector["inputs"].items()}
+        for name, outputs in vector["outputs"].items():
+            (scores,) = opened[name](row)
+            worst = np.abs(scores - np.array(outputs["scores"])).max()
+            if not worst <= manifest["tolerance"]:
                 raise RunError(
-                    f"{path}: the scores of {file} for {vector.texts!r} differ "
-                    f"by {worst:.3g} from {VECTORS}. Expected at most "
-                    f"{bundle.tolerance:g}."
+                    f"{path}: the scores of {name} for {vector['texts']!r} "
+                    f"differ by {worst:.3g} from {VECTORS}. Expected at most "
+                    f"{manifest['tolerance']:g}."
                 )
-    return bundle
+    return manifest
 
 
-class Runner:
-    """Runs a LiteRT file on one vector, as an app does."""
-
-    def __init__(self, path: pathlib.Path):
-        self._interpreter = new_interpreter(path, threads=1)
-        self._run = self._interpreter.get_signature_runner()
-        self.input_names = tuple(
-            name
-            for name in INPUT_NAMES
-            if name in self._run.get_input_details()
-        )
-
-    def __call__(self, inputs):
-        """Returns the scores, an array of shape `(num_classes,)`."""
-        arrays = {
-            name: np.array([inputs[name]], "int32") for name in self.input_names
-        }
-        (scores,) = self._run(**arrays).values()
-        return scores[0]
+def _require_vocabulary(tokenizer, opened):
+    for name, file in opened.items():
+        size = file.metadata.vocabulary_size
+        if size is not None and tokenizer.vocabulary_size() > size:
+            raise UsageError(
+                f"{name} has {size} tokens, its tokenizer "
+                f"{tokenizer.vocabulary_size()}."
+            )
 
 
-def described(path: pathlib.Path) -> BundleFile:
-    """Returns a file's entry in the manifest."""
-    size, content = path.stat().st_size, hashlib.sha256()
-    add_content(content, path, size)
-    return BundleFile(path.name, size, content.hexdigest())
+def _with_difficult_ones(examples, num_texts):
+    """Some of the examples, and those on which tokenizers differ."""
+    difficult = difficult_examples(num_texts)
+    if examples is None:
+        return difficult
+    some = examples.take(range(min(NUM_EXAMPLES, len(examples))))
+    pairs = zip(some.texts, difficult.texts, strict=True)
+    return data.Examples(tuple([*one, *other] for one, other in pairs))
+
+
+def _vectors(task, examples, batch, opened):
+    """Yields a line of JSON for each example, run alone as in an app."""
+    for number, texts in enumerate(zip(*examples.texts, strict=True)):
+        row = {name: ids[number : number + 1] for name, ids in batch.items()}
+        outputs = {}
+        for name, file in opened.items():
+            scores = file(row)
+            if scores.shape != (1, task.num_classes):
+                raise UsageError(
+                    f"{name} has outputs of shape {scores.shape}. Expected the "
+                    f"{task.num_classes} classes of task {task.name!r}."
+                )
+            labels = _predicted(task, file.logits(row))
+            outputs[name] = {"scores": scores[0].tolist(), "labels": labels}
+        inputs = {name: ids[0].tolist() for name, ids in row.items()}
+        vector = {"texts": texts, "inputs": inputs, "outputs": outputs}
+        yield json.dumps(vector, ensure_ascii=False)
+
+
+def _predicted(task, logits):
+    """The labels that the logits of one example predict."""
+    if task.is_regression:
+        return []
+    (answer,) = task.kind.predict(logits)
+    chosen = [answer] if np.ndim(answer) == 0 else np.flatnonzero(answer)
+    return [task.class_names[number] for number in chosen]
+
+
+def _in_words(tokenizer, vocabulary, length):
+    """The settings that an app's own tokenizer needs."""
+    ids = {
+        "start": tokenizer.start_token_id,
+        "end": tokenizer.end_token_id,
+        "padding": tokenizer.pad_token_id,
+    }
+    settings = {}
+    if tokenizer.kind == "WordPiece":
+        ids["unknown"] = tokenizer.unknown_token_id
+        longest = tokenizer.rust.model.max_input_chars_per_word
+        settings["max_word_characters"] = longest
+    return {
+        **settings,
+        "kind": KINDS[tokenizer.kind],
+        "files": [*vocabulary],
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "special_tokens": {
+            name: {"token": tokenizer.id_to_token(number), "id": number}
+            for name, number in ids.items()
+        },
+        "separators": tokenizer.num_separators,
+        "truncation": tokenizer.side,
+        "length": length,
+    }
+
+
+def _described(path):
+    """A file's entry in the manifest."""
+    content = path.read_bytes()
+    checksum = hashlib.sha256(content).hexdigest()
+    return {"name": path.name, "size_bytes": len(content), "sha256": checksum}
+
+
+def _write_lines(path, lines):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.writelines(f"{line}\n" for line in lines)

@@ -125,14 +125,6 @@ def content_digest(content) -> str:
     return hashlib.sha256(b"." + content.digest()).hexdigest()[:16]
 
 
-def add_content(content, path: pathlib.Path, num_bytes: int) -> None:
-    """Updates a `hashlib.sha256` object with the first bytes of a file."""
-    with open(path, "rb") as file:
-        while num_bytes > 0 and (some := file.read(min(num_bytes, 1 << 20))):
-            content.update(some)
-            num_bytes -= len(some)
-
-
 def digest_of_text(text: str) -> str:
     """Returns a checksum of a text: 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -76,9 +76,9 @@ def test_a_bundle_contains_all_that_an_app_needs(name, bundles):
     if labels:
         assert tuple((path / "labels.txt").read_text().split()) == labels
     assert export.read_bundle(path) == bundle
-    assert (bundle.labels, bundle.kind) == (labels, kind.title)
-    assert bundle.models[0].metrics == {"accuracy": 0.5}
-    assert bundle.inputs[0].shape == (1, LENGTH)
+    assert (bundle["labels"], bundle["kind"]) == ([*labels], kind.title)
+    assert bundle["models"][0]["metrics"] == {"accuracy": 0.5}
+    assert bundle["inputs"][0]["shape"] == [1, LENGTH]
     vectors = vectors_of(path)
     assert len(vectors) > 20
     columns = zip(*(vector["texts"] for vector in vectors), strict=True)

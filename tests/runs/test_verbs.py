@@ -140,11 +140,11 @@ def test_a_run_has_one_folder_for_an_app(own_words):
     run = own_words
     printed = said("export", run, "--bundle")
     path = run / "exports" / "student-bundle"
-    (model,) = export.verify_bundle(path).models
-    assert (model.precision, model.outputs) == ("int8", "softmax")
+    (model,) = export.verify_bundle(path)["models"]
+    assert (model["precision"], model["outputs"]) == ("int8", "softmax")
     (event,) = read_events(run, "export")
     assert event["file"] == "exports/student-bundle/student-int8.tflite"
-    assert event["metrics"] == model.metrics
+    assert event["metrics"] == model["metrics"]
     assert f"{path}: labels.txt" in printed
     answer = command(["export", run, "--bundle"])
     assert (answer.status, "student-bundle" in answer.err) == (2, True)
