@@ -1,8 +1,12 @@
 """kdkit's two exceptions, and helpers for messages."""
 
 import difflib
+import errno
 import importlib.util
+import os
 import unicodedata
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # of a disk
 
 
 class UsageError(ValueError):
@@ -36,6 +40,14 @@ def require_extra(extra: str, *modules: str) -> None:
                 f"{name} is not installed. Run pip install '.[{extra}]' in a "
                 "clone of kdkit."
             )
+
+
+def disk_problem(error: BaseException) -> bool:
+    """Whether an exception is that of a full or failing disk."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in FULL
+    # h5py, safetensors and TensorFlow only pass on the system's text.
+    return any(os.strerror(number) in str(error) for number in FULL)
 
 
 def printable(text: str) -> str:

@@ -44,6 +44,7 @@ from kdkit.cli.verb_flags import (
 )
 from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
+from kdkit.reporting.formatting import NONE
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.results import setting_of
 from kdkit.reporting.tables import Column, Row, Table
@@ -108,25 +109,6 @@ def run(words):
     benchmark_files(options)
 
 
-JSON_FIELDS = (
-    "file",
-    "median_ms",
-    "p95_ms",
-    "threads",
-    "batch_size",
-    "sequence_length",
-    "size_bytes",
-    "parameters",
-)
-JSON_EXTRAS = (  # only if they were set or measured
-    "delegate",
-    "device",
-    "android",
-    "initialization_ms",
-    "peak_memory_mb",
-    "end_to_end_ms",
-    "sentences_per_second",
-)
 TEXT = 512  # tokens per text, as in LightPAFF's table 4
 # Texts for --end-to-end: different ones, so that no cache helps.
 NUM_TEXTS = 64
@@ -139,7 +121,7 @@ _log = logging.getLogger(__name__)
 def benchmark_files(options) -> None:
     """Measures files in turn, and then prints one line of JSON."""
     from kdkit import export
-    from kdkit.cli.models import locate
+    from kdkit.cli.places import locate
     from kdkit.reporting.cards import CARD, write_card
 
     if options.adb is None:
@@ -168,13 +150,8 @@ def benchmark_files(options) -> None:
         # A tokenizer runs TensorFlow, too; a notebook's threads are its own.
         with contextlib.suppress(UsageError):
             export.get_exporter("saved_model").limit_threads(options.threads)
-    settings = {
-        "sequence_length": options.sequence_length,
-        "batch_size": options.batch_size,
-        "threads": options.threads,
-        "warmup": options.warmup,
-        "runs": options.runs,
-    }
+    names = ("sequence_length", "batch_size", "threads", "warmup", "runs")
+    settings = {name: getattr(options, name) for name in names}
     if options.delegate is not None:
         settings["delegate"] = options.delegate
     if phone is not None:
@@ -207,21 +184,8 @@ def benchmark_files(options) -> None:
                 cards[file.parent] = place
     for folder, place in cards.items():  # with the latency of all files
         write_card(folder, read_run(place.run.path), place.arm)
-    print(
-        json.dumps(
-            {
-                "results": [
-                    {
-                        field: getattr(report, field)
-                        for field in (*JSON_FIELDS, *JSON_EXTRAS)
-                        if field in JSON_FIELDS
-                        or getattr(report, field) is not None
-                    }
-                    for report in reports
-                ]
-            }
-        )
-    )
+    results = [dataclasses.asdict(report) for report in reports]
+    print(json.dumps({"results": results}))
 
 
 def _files(name, exporters):
@@ -252,46 +216,45 @@ def _timed_files(folder, stem, exporters):
 
 
 def _table(reports):
-    first = reports[0]
-    columns = ["median ms", "p95 ms", "speed-up", "length", "MB"]
-    has_ends = any(report.end_to_end_ms for report in reports)
-    if has_ends:
-        columns.append("end to end ms")
-    embedders = any(report.sentences_per_second for report in reports)
-    if embedders:
-        columns.append("sentences / s")
-    decoders = any(report.reads_tokens for report in reports)
-    if decoders:
-        columns.append(f"{TEXT} tokens, s")
-    rows = []
     slowest = {}  # among files with the same work
     for report in reports:
         work = _work(report)
         slowest[work] = max(report.median_ms, slowest.get(work, 0.0))
-    for report in reports:
-        cells = [
-            f"{report.median_ms:.2f}",
-            f"{report.p95_ms:.2f}",
-            f"{slowest[_work(report)] / report.median_ms:.1f}×",
-            setting_of(report)[2].removeprefix("length "),
-            f"{report.size_bytes / 1e6:.2f}",
-        ]
-        if has_ends:
-            cells.append(f"{report.end_to_end_ms:.2f}")
-        if embedders:
-            rate = report.sentences_per_second
-            cells.append("–" if rate is None else f"{rate:,.0f}")
-        if decoders:  # every token costs the same step
-            seconds = TEXT * report.median_ms / 1000
-            cells.append(f"{seconds:.2f}" if report.reads_tokens else "–")
-        rows.append(Row(report.file, tuple(cells)))
+    shown = [
+        {
+            "median ms": f"{report.median_ms:.2f}",
+            "p95 ms": f"{report.p95_ms:.2f}",
+            "speed-up": f"{slowest[_work(report)] / report.median_ms:.1f}×",
+            "length": setting_of(report)[2].removeprefix("length "),
+            "MB": f"{report.size_bytes / 1e6:.2f}",
+            "end to end ms": _cell(report.end_to_end_ms, ".2f"),
+            "sentences / s": _cell(report.sentences_per_second, ",.0f"),
+            # Every token costs the same step.
+            f"{TEXT} tokens, s": _cell(
+                TEXT * report.median_ms / 1000 if report.reads_tokens else None,
+                ".2f",
+            ),
+        }
+        for report in reports
+    ]
+    columns = [
+        name for name in shown[0] if any(one[name] != NONE for one in shown)
+    ]
+    first = reports[0]
     return Table(
         "file",
         tuple(map(Column, columns)),
-        tuple(rows),
+        tuple(
+            Row(report.file, tuple(one[name] for name in columns))
+            for report, one in zip(reports, shown, strict=True)
+        ),
         title=f"{', '.join(setting_of(first)[:2])}, "
         f"{first.warmup} + {first.runs} runs",
     )
+
+
+def _cell(value, form):
+    return NONE if value is None else f"{value:{form}}"
 
 
 def _work(report):
@@ -301,7 +264,7 @@ def _work(report):
 
 def _pipeline(place, tokenizer):
     """A pipeline for `kdkit.export.measure_latencies`."""
-    from kdkit.cli.models import file_tokenizer
+    from kdkit.cli.opened import file_tokenizer
 
     loaded = file_tokenizer(place, tokenizer)
     texts, encode = _texts(place, loaded)
@@ -324,7 +287,7 @@ def _pipeline(place, tokenizer):
 def _texts(place, tokenizer):
     """Texts of the run's dev split, or generated ones, and `encode`."""
     from kdkit import data
-    from kdkit.cli.models import task_of
+    from kdkit.cli.places import task_of
 
     if place.task_data is not None:
         with contextlib.suppress(OSError, UsageError):  # missing files

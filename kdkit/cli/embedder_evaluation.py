@@ -11,22 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import tasks
-from kdkit.cli.models import (
+from kdkit import models, tasks
+from kdkit.cli.opened import Measurable, open_embedder
+from kdkit.cli.places import (
     measured_task,
     names_a_table,
     require_labels,
     task_of,
-)
-from kdkit.cli.opened_embedders import is_embedder, open_embedder
-from kdkit.cli.text_evaluation import Measurable
-from kdkit.cli.verb_flags import (
-    BEAMS,
-    EMBEDDINGS,
-    PAIRS,
-    TASK,
-    TEXT,
-    reject_given,
 )
 from kdkit.data.retrieval import read_retrieval
 from kdkit.data.stored_texts import read_hashes, text_hash
@@ -34,10 +25,9 @@ from kdkit.data.texts import parallel_pairs
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.tasks import embedding_metrics
+from kdkit.tasks.embeddings import embed_and_count
 
 RETRIEVAL = ("queries", "documents", "judgements")
-FOR_TASKS = (*TASK, "split")
-FOREIGN = (*TEXT, *PAIRS, *BEAMS, "stride")
 TRAINED_TEXTS = "texts/train"  # in a run directory
 WAYS = (
     "pairs with scores (--task stsb, or --test FILE with --text-column and "
@@ -75,17 +65,8 @@ class _Texts:
         return np.any([_are_among(side, hashes) for side in sides], axis=0)
 
 
-def is_about_embeddings(place, options) -> bool:
-    """Returns whether a model is measured as an embedder."""
-    is_named = options.pooling or any(
-        getattr(options, name) for name in EMBEDDINGS
-    )
-    return bool(is_named) or is_embedder(place)
-
-
-def open_on_embeddings(place, options):
+def open_on_embeddings(place, options, folder) -> Measurable:
     """Opens an embedder with the texts that it is measured on."""
-    _validate(options)
     texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
     about, known = dict(texts.about), _trained_texts(place, options)
@@ -101,11 +82,15 @@ def open_on_embeddings(place, options):
         known = None
     about["examples"] = len(examples)
     opened = open_embedder(place, options)
-    _require_dimensions(options, opened.dimensions)
-    prompts = [*map(opened.conventions.prompt, texts.roles)]
+    if opened.loaded is not None:
+        conventions = opened.loaded.conventions
+    else:
+        read = options.tokenizer or place.run.path
+        conventions = models.find(read).conventions
+    prompts = [*map(conventions.prompt, texts.roles)]
     if any(prompts):
         about["prompts"] = prompts
-    similarity = opened.conventions.similarity
+    similarity = conventions.similarity
     if similarity != "cosine" and options.bitext is None:
         about["similarity"] = similarity
     details = {}
@@ -116,7 +101,9 @@ def open_on_embeddings(place, options):
             for prompt, side in zip(prompts, texts.sides, strict=True)
             for text in side
         ]
-        vectors, details["texts_cut"] = opened.embed(every)
+        vectors, details["texts_cut"] = embed_and_count(
+            opened.runs, every, opened.tokenizer, opened.sequence_length
+        )
         _require_dimensions(options, vectors.shape[1])
         reason = embedding_metrics.collapse(vectors)
         if reason is not None and len({*every}) > 1:
@@ -216,20 +203,10 @@ def _trained_texts(place, options):
     return known
 
 
-def _validate(options):
-    """Rejects options that another one replaces."""
-    reject_given(options, FOREIGN, "for embedders")
-    if options.bitext is not None:
-        others = (*RETRIEVAL, *FOR_TASKS)
-        reject_given(options, others, "with --bitext")
-    if options.queries is not None:
-        reject_given(options, FOR_TASKS, "with --queries")
-
-
 def _require_dimensions(options, width):
     """Rejects widths of prefixes that the vectors do not have."""
     for one in options.dimensions or ():
-        if width is not None and not 1 <= one <= width:
+        if not 1 <= one <= width:
             raise UsageError(
                 f"Expected --dimensions from 1 to {width}. Received: {one}."
             )

@@ -117,7 +117,7 @@ def measured_once(run_dir: str) -> dict:
     """
     from kdkit import generation
     from kdkit.cli.measuring import measure_and_note
-    from kdkit.cli.models import locate
+    from kdkit.cli.places import locate
     from kdkit.runs.events import Measurement
     from kdkit.tasks import generation_signatures
 

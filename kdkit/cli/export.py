@@ -51,7 +51,6 @@ example:
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
 
-import argparse
 import dataclasses
 import os
 import pathlib
@@ -138,22 +137,24 @@ def run(words):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
+PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
+    "multi-label": "multi_label_classification",
+    "regression": "regression",
+}
 
 
 def export_model(options) -> None:
     """Exports a MODEL in every requested precision."""
     from kdkit import export
-    from kdkit.cli.exported_models import is_exported_as_embedder
-    from kdkit.cli.models import locate
+    from kdkit.cli.places import locate
 
     place = locate(options.model, options.arm)
     options.pooling = options.pooling or place.pooling
-    is_exported_as_embedder(place, options)
     if options.bundle:
-        has_collapsed = _export_bundle(place, options)
-    else:
-        has_collapsed = _export_place(place, options)
-    if has_collapsed:
+        options.precision = options.precision or ["int8"]  # needs no data
+    exporter = export.get_exporter(options.format)
+    targets = _targets(place, exporter, options)
+    if _export(place, exporter, targets, options):
         print(f"{HELP}.", flush=True)
     if options.format in TIMED and not options.bundle:
         run = None
@@ -161,144 +162,170 @@ def export_model(options) -> None:
             run = options.model
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(_as_written(place.run.path))  # the model is inside it
-        files = _paths(place, export.get_exporter(options.format), options)
-        paths = [str(path) for path in files.values()]
+        paths = [*map(str, targets.values())]
         log_next(after_export(run, paths, options.sequence_length))
 
 
 def export_to(path: pathlib.Path, *words: str) -> None:
     """Exports a MODEL in one precision to a path, by the verb's words."""
-    from kdkit.cli.models import locate
+    from kdkit import export
+    from kdkit.cli.places import locate
 
     options = parser().parse_args(words)
-    _export_place(locate(options.model, options.arm), options, path)
-
-
-def _export_place(place, options, path=None):
-    """Writes a model's files."""
-    from kdkit import export
-    from kdkit.cli.exported_models import read_model
-
+    place = locate(options.model, options.arm)
     exporter = export.get_exporter(options.format)
-    targets = _targets(place, exporter, options, path)
+    precision, *_ = _targets(place, exporter, options)
+    _export(place, exporter, {precision: path}, options)
+
+
+def _targets(place, exporter, options):
+    """The path of each precision."""
+    folder, label = _folder(place, options), place.label
+    if options.bundle and options.output is None:
+        folder /= f"{label}-bundle"
+    if options.dimensions is not None:
+        label = f"{label}-{options.dimensions}d"
+    default = exporter.default_precisions or exporter.precisions
+    return {
+        precision: folder / exporter.file_name(label, precision)
+        for precision in options.precision or default
+    }
+
+
+def _folder(place, options):
+    if options.output is not None:
+        return pathlib.Path(options.output)
+    folder = _as_written(place.run.path) if place.run else pathlib.Path()
+    folder /= "exports"
+    return folder / "teacher" if place.is_from_elsewhere else folder
+
+
+def _as_written(path):
+    """A path, relative if it is in the working directory."""
+    here = pathlib.Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _export(place, exporter, targets, options) -> bool:
+    """Writes a model's files; returns whether one has collapsed."""
+    from kdkit.cli.exported_models import read_model
+    from kdkit.reporting.cards import CARD, write_card
+
     read = read_model(place, exporter, options)
-    _make_folder(targets)
-    has_collapsed, reports = False, []
-    for precision, path in targets.items():
-        report, measured = _write(exporter, read, precision, path, options)
+    if options.bundle:
+        written = _bundled(exporter, read, targets, options)
+    else:  # each is noted before the next one is written
+        written = (
+            _written(exporter, read, precision, path, options)
+            for precision, path in targets.items()
+        )
+    reports, has_collapsed = [], False
+    for report, measured in written:
         _note(place, report, **measured, **read.noted)
         reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
+    path = pathlib.Path(reports[0].file)
     if read.mediapipe is not None:
-        read.mediapipe.report(next(iter(targets.values())))
-    _write_card(place, exporter, reports, options.license)
+        read.mediapipe.report(path)
+    folder = path if exporter.is_checkpoint else path.parent
+    run = None if place.run is None else read_run(place.run.path)
+    if write_card(folder, run, place.arm, reports, options.license) is None:
+        print(f"{folder / CARD} is not from kdkit and was not changed.")
     return has_collapsed
 
 
-def _write_card(place, exporter, reports, license):
-    """Writes the model card of the files' folder."""
-    from kdkit.reporting.cards import CARD, write_card
-
-    path = pathlib.Path(reports[0].file)
-    folder = path if exporter.is_checkpoint else path.parent
-    records = None if place.run is None else read_run(place.run.path)
-    if write_card(folder, records, place.arm, reports, license) is None:
-        print(f"{folder / CARD} is not from kdkit and was not changed.")
-
-
-def _format_arguments(exporter, read, options):
-    """The arguments of `export` that only some formats have."""
+def _bundled(exporter, read, targets, options):
+    """Writes the files of an app bundle; their reports and metrics."""
     from kdkit import export
-    from kdkit.cli import mediapipe
 
-    found = {
-        "tokenizer": read.tokenizer,
-        "calibration_data": read.calibration_data,
-        "conventions": read.conventions,
-    }
-    if read.opened is not None:
-        found.update(read.opened.checkpoint_details())
-    if options.strings:
-        if "strings" not in exporter.options:
-            reject_given(options, ("strings",), f"by {exporter.title}")
-        found["strings"] = export.TextInputs(
+    path = next(iter(targets.values())).parent
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_beside(path) as folder:
+        files = {one: folder / file.name for one, file in targets.items()}
+        written = [
+            _written(exporter, read, precision, file, options)
+            for precision, file in files.items()
+        ]
+        metrics = {
+            file.name: measured.get("metrics")
+            for file, (_, measured) in zip(files.values(), written, strict=True)
+        }
+        split = read.noted.get("split")
+        bundle = export.to_bundle(
+            [*files.values()],
+            path,
+            read.opened.task,
             read.opened.tokenizer,
-            read.opened.sequence_length,
-            read.opened.task.num_texts,
-            read.opened.task.kind.output_function,
+            None if split is None else read.opened.read(split),
+            metrics,
+            options.overwrite,
         )
-    return {
-        **mediapipe.arguments(read, options.logits),
-        **{name: found[name] for name in exporter.options if name in found},
-    }
+    names = [file["name"] for file in bundle["files"]]
+    print(f"{path}: {', '.join(names)} and {export.MANIFEST}.", flush=True)
+    return [
+        (dataclasses.replace(report, file=str(file)), measured)
+        for file, (report, measured) in zip(
+            targets.values(), written, strict=True
+        )
+    ]
 
 
-def _write(exporter, read, precision, path, options):
-    """Writes and measures a file."""
+def _written(exporter, read, precision, path, options):
+    """Writes a file; its report, and its metrics if they can be measured."""
+    from kdkit import export
+    from kdkit.training.source import predict_logits
+
     report = exporter.export(
-        read.model,
+        read.opened.model,
         path,
         precision,
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
         dimensions=options.dimensions,
-        **_format_arguments(exporter, read, options),
+        **_arguments(exporter, read, options),
     )
-    measured = {}
-    if read.opened is not None:
-        file = exporter.open(path)
-        measured = _measured(read.opened, file, read.encoded)
-    return report, measured
+    if read.encoded is None:
+        return report, {}
+    task, targets = read.opened.task, read.encoded.targets
+    file = export.file_logits(exporter.open(path))
+    logits = predict_logits(file, read.encoded)
+    return report, {
+        "metrics": task.compute_metrics(targets, logits),
+        "collapsed": task.kind.collapse(targets, logits),
+    }
 
 
-def _export_bundle(place, options):
-    """Writes an app bundle."""
+def _arguments(exporter, read, options):
+    """The arguments of `export` that only some formats have."""
     from kdkit import export
-    from kdkit.cli.exported_models import read_model
 
-    path = _output_directory(place, options)
-    if options.output is None:
-        path /= f"{place.label}-bundle"
-    exporter = export.get_exporter(options.format)
-    # int8 needs no calibration data.
-    precisions = [*dict.fromkeys(options.precision or ["int8"])]
-    options = argparse.Namespace(**vars(options) | {"precision": precisions})
-    read = read_model(place, exporter, options)
-    split = read.noted.get("split")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with folder_beside(path) as folder:
-        files = [
-            folder / exporter.file_name(place.label, one) for one in precisions
-        ]
-        written = [
-            _write(exporter, read, one, file, options)
-            for one, file in zip(precisions, files, strict=True)
-        ]
-        bundle = export.to_bundle(
-            files,
-            path,
-            read.opened.task,
-            read.opened.tokenizer,
-            None if split is None else read.opened.read(split),
-            {
-                file.name: measured["metrics"]
-                for file, (_, measured) in zip(files, written, strict=True)
-            },
-            options.overwrite,
+    opened = read.opened
+    task = getattr(opened, "task", None)
+    found = {
+        "tokenizer": opened.tokenizer,
+        "calibration_data": read.calibration_data,
+        "conventions": opened.loaded.conventions,
+    }
+    if task is not None:
+        found["class_names"] = task.head.class_names
+        found["problem_type"] = PROBLEM_TYPES.get(task.kind.title)
+    if options.strings:
+        if "strings" not in exporter.options:
+            reject_given(options, ("strings",), f"by {exporter.title}")
+        found["strings"] = export.TextInputs(
+            opened.tokenizer,
+            opened.sequence_length,
+            task.num_texts,
+            task.kind.output_function,
         )
-    names = [file["name"] for file in bundle["files"]]
-    print(f"{path}: {', '.join(names)} and {export.MANIFEST}.", flush=True)
-    reports = [
-        dataclasses.replace(report, file=str(path / file.name))
-        for file, (report, _) in zip(files, written, strict=True)
-    ]
-    for report, (_, measured) in zip(reports, written, strict=True):
-        _note(place, report, **measured, **read.noted)
     if read.mediapipe is not None:
-        read.mediapipe.report(reports[0].file)
-    _write_card(place, exporter, reports, options.license)
-    return any(measured["collapsed"] for _, measured in written)
+        found["mediapipe"] = read.mediapipe.task or False
+    found = {name: found[name] for name in exporter.options if name in found}
+    if task is not None and read.mediapipe is not None:  # LiteRT
+        function = task.kind.output_function
+        found["outputs"] = "logits" if options.logits else function
+    return found
 
 
 def _note(place, report, metrics=None, **noted):
@@ -309,67 +336,6 @@ def _note(place, report, metrics=None, **noted):
         path = pathlib.Path(report.file).resolve()
         event["file"] = os.path.relpath(path, place.run.path)
         place.run.note(Export(arm=place.arm, **event))
-
-
-def _output_directory(place, options):
-    if options.output is not None:
-        return pathlib.Path(options.output)
-    folder = _as_written(place.run.path) if place.run else pathlib.Path()
-    folder /= "exports"
-    return folder / "teacher" if place.is_from_elsewhere else folder
-
-
-def _paths(place, exporter, options):
-    """The default paths by precision."""
-    directory = _output_directory(place, options)
-    label = place.label
-    if options.dimensions is not None:
-        label = f"{label}-{options.dimensions}d"
-    return {
-        precision: directory / exporter.file_name(label, precision)
-        for precision in _precisions(exporter, options)
-    }
-
-
-def _precisions(exporter, options):
-    default = exporter.default_precisions or exporter.precisions
-    return options.precision or default
-
-
-def _targets(place, exporter, options, path=None):
-    """Paths by precision."""
-    exporter.require_packages()
-    precisions = _precisions(exporter, options)
-    targets = _paths(place, exporter, options)
-    if path is not None:
-        targets = {precisions[0]: path}
-    return targets
-
-
-def _make_folder(targets):
-    directory = next(iter(targets.values())).parent
-    directory.mkdir(parents=True, exist_ok=True)
-
-
-def _as_written(path):
-    """A path, relative if it is in the working directory."""
-    here = pathlib.Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _measured(opened, file, encoded):
-    """The metrics of an exported file, and how it collapsed if it did."""
-    from kdkit import export
-    from kdkit.training.source import predict_logits
-
-    if encoded is None:
-        return {"metrics": None, "collapsed": None}
-    logits = predict_logits(export.file_logits(file), encoded)
-    task = opened.task
-    return {
-        "metrics": task.compute_metrics(encoded.targets, logits),
-        "collapsed": task.kind.collapse(encoded.targets, logits),
-    }
 
 
 def _print(event):

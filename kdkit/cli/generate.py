@@ -30,6 +30,7 @@ from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.verb_flags import (
     BEAMS,
     VerbParser,
+    beams,
     flag,
     reject_given,
     require,
@@ -41,7 +42,15 @@ from kdkit.io.files import digest_of_text, with_own_digest, write_text
 from kdkit.io.locks import alone_with, append_line
 from kdkit.io.reading import has_text, json_lines, numbered_lines
 
-SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
+# The names of keras-hub's samplers, and the options that each one reads.
+SAMPLERS = {
+    "greedy": (),
+    "random": ("temperature", "seed"),
+    "top_k": ("top_k", "temperature", "seed"),
+    "top_p": ("top_p", "temperature", "seed"),
+    "beam": ("num_beams",),
+}
+ARGUMENTS = {"top_k": "k", "top_p": "p"}  # other names than of the options
 VALUES = {
     "model": flag(
         "a run, a preset directory or the .tflite file of a decoder",
@@ -66,7 +75,7 @@ FLAGS = {
         "keras-hub's sampler, with its default settings. Defaults to greedy. "
         "beam is for Keras models and for encoder-decoders' files.",
         default="greedy",
-        choices=SAMPLERS,
+        choices=tuple(SAMPLERS),
     ),
     "temperature": flag(
         "for random, top_k and top_p: the temperature", type=float, metavar="T"
@@ -111,34 +120,13 @@ def run(words):
 
 
 MAX_TOKENS = 64
-# Option to the argument of the sampler's class.
-ARGUMENTS = {
-    "temperature": "temperature",
-    "top_k": "k",
-    "top_p": "p",
-    "num_beams": "num_beams",
-    "seed": "seed",
-}
-# From `keras_hub.samplers`.
-SAMPLER_CLASSES = {
-    "greedy": ("GreedySampler", ()),
-    "random": ("RandomSampler", ("temperature", "seed")),
-    "top_k": (
-        "TopKSampler",
-        ("top_k", "temperature", "seed"),
-    ),
-    "top_p": (
-        "TopPSampler",
-        ("top_p", "temperature", "seed"),
-    ),
-    "beam": ("BeamSampler", ("num_beams",)),
-}
 
 
 def print_text(options) -> None:
     """Prints the prompt with a decoder's continuation, or a target for it."""
     from kdkit import generation
-    from kdkit.cli.texts import is_writer
+    from kdkit.cli.opened import is_writer, open_place
+    from kdkit.cli.places import locate
 
     if is_writer(options.model):
         print_written(options)
@@ -146,50 +134,42 @@ def print_text(options) -> None:
     names = ("input", "output", "kept_input", "languages", "length_penalty")
     reject_given(options, names, "by decoders")
     sampler = _sampler(options)
-    decoder, tokenizer = _open(options)
-    end = tokenizer.end_token_id
-    given = list(map(int, tokenizer(options.prompt)))
+    opened = open_place(
+        locate(options.model), models.load_language_model, options.tokenizer
+    )
+    end = opened.tokenizer.end_token_id
+    given = list(map(int, opened.tokenizer(options.prompt)))
     new = generation.generate(
-        decoder,
+        opened.runs,
         [end, *given],
         MAX_TOKENS if options.max_tokens is None else options.max_tokens,
         sampler,
         [end],
     )
-    show(tokenizer.detokenize([*given, *map(int, new)]))
+    show(opened.tokenizer.detokenize([*given, *map(int, new)]))
 
 
 def _sampler(options):
     import keras_hub
 
-    sampler, names = SAMPLER_CLASSES[options.sampler]
-    others = [name for name in ARGUMENTS if name not in names]
-    reject_given(options, others, f"by the sampler {options.sampler!r}")
+    names = SAMPLERS[options.sampler]
+    others = {one for of_one in SAMPLERS.values() for one in of_one} - {*names}
+    where = f"by the sampler {options.sampler!r}"
+    reject_given(options, sorted(others), where)
+    given = {name: getattr(options, name) for name in names}
     arguments = {
-        ARGUMENTS[name]: getattr(options, name)
-        for name in names
-        if getattr(options, name) is not None
+        ARGUMENTS.get(name, name): value
+        for name, value in given.items()
+        if value is not None
     }
     if arguments.get("temperature", 1) <= 0 or not (
         0 < arguments.get("p", 1) <= 1
     ):
-        raise UsageError(f"Not a range of {sampler}: {arguments}.")
+        raise UsageError(f"Not a range of {options.sampler}: {arguments}.")
     if "seed" in names:
         arguments.setdefault("seed", 0)
-    return getattr(keras_hub.samplers, sampler)(**arguments)
-
-
-def _open(options):
-    from kdkit import export
-    from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer, locate
-
-    place = locate(options.model)
-    if export.exporter_of(place.path) is not None:
-        decoder = export.open_file(place.path)
-        return decoder, file_tokenizer(place, options.tokenizer)
-    reject_given(options, ("tokenizer",), OWN_TOKENIZER)
-    loaded = models.load_language_model(place.path)
-    return loaded.model, loaded.tokenizer
+    setting = {"class_name": options.sampler, "config": arguments}
+    return keras_hub.samplers.get(setting)
 
 
 # Lines that are written before they are saved.
@@ -201,11 +181,11 @@ OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 def print_written(options) -> None:
     """Prints an encoder-decoder's target for a text, or writes a file."""
     from kdkit import generation
-    from kdkit.cli.models import locate
-    from kdkit.cli.texts import languages_of, open_writer
+    from kdkit.cli.opened import languages_of, open_place
+    from kdkit.cli.places import locate
     from kdkit.runs import inputs
 
-    beams = _beams(options)
+    search = _beams(options)
     if options.input is None:
         reject_given(options, ("output", "kept_input"), "without --input")
         sources = [options.prompt]
@@ -213,13 +193,13 @@ def print_written(options) -> None:
         require(options, "output")
         sources = _lines(pathlib.Path(options.input))
     place = locate(options.model)
-    opened = open_writer(place, options)
+    opened = open_place(place, models.load_language_model, options.tokenizer)
     languages = languages_of(options, opened)
     max_tokens = options.max_tokens
     if max_tokens is None:
-        max_tokens = opened.room
+        max_tokens = opened.sequence_length
     writer = generation.TextWriter(
-        opened.model, opened.tokenizer, languages, beams, max_tokens
+        opened.runs, opened.tokenizer, languages, search, max_tokens
     )
     if options.input is None:
         show(writer(sources)[0])
@@ -228,7 +208,7 @@ def print_written(options) -> None:
             "model": inputs.model_digest(str(place.path)),
             "sources": sources,
             "languages": list(languages),
-            "beams": dataclasses.asdict(beams),
+            "beams": dataclasses.asdict(search),
             "max_tokens": max_tokens,
             "tokenizer": options.tokenizer,
             "kept_input": options.kept_input,
@@ -254,11 +234,10 @@ def show(text: str) -> None:
 def _beams(options):
     """The beams for --sampler."""
     from kdkit import generation
-    from kdkit.cli.texts import beam_settings
 
     reject_given(options, OF_DECODERS, "by encoder-decoders")
     if options.sampler == "beam":
-        return beam_settings(options)
+        return generation.Beams(**beams(options))
     if options.sampler != "greedy":
         raise unknown("sampler", options.sampler, ("greedy", "beam"))
     reject_given(options, ("num_beams", "length_penalty"), "by greedy search")

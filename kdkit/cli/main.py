@@ -11,8 +11,13 @@ import tomllib
 import warnings
 
 from kdkit.cli.loading import require_backend
-from kdkit.errors import RunError, UsageError, printable, unknown
-from kdkit.io.disk import disk_problem
+from kdkit.errors import (
+    RunError,
+    UsageError,
+    disk_problem,
+    printable,
+    unknown,
+)
 from kdkit.io.machine import keep_freed_memory
 from kdkit.io.signals import (
     INTERRUPTED,

@@ -5,52 +5,47 @@ import dataclasses
 import numpy as np
 
 from kdkit import export
-from kdkit.errors import UsageError
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class ForMediaPipe:
-    """What the files of a model contain for MediaPipe.
+    """What the files of a model contain for MediaPipe, or why they do not.
 
     Args:
-        task: `kdkit.export.mediapipe.TextTask`, or `None` if MediaPipe cannot
-            run the model.
-        problem: string or `None`. Why it cannot.
-        title: string. The name of MediaPipe's class. Defaults to
-            `"TextClassifier"`.
-        texts: list of strings or `None`. The texts to count.
-        ids: list of lists of ints, kdkit's token ids of these texts, or `None`.
+        title: string. The name of MediaPipe's class.
+        problem: string or `None`. Why it cannot run the model.
+        task: `kdkit.export.mediapipe.TextTask`, or `None` with a problem.
+        counted: list of strings or `None`. The texts to count.
+        ids: list of arrays, kdkit's token ids of these texts.
+        split: string. The split of the texts, in words.
         tokenizer: a tokenizer, or `None`.
         sequence_length: int or `None`.
-        split: string or `None`. The split of the texts, in words.
     """
 
-    task: "export.mediapipe.TextTask | None"
+    title: str
     problem: str | None
-    title: str = "TextClassifier"
-    texts: list | None = None
+    task: "export.mediapipe.TextTask | None" = None
+    counted: list | None = None
     ids: list | None = None
+    split: str = ""
     tokenizer: object = None
     sequence_length: int | None = None
-    split: str | None = None
 
     def report(self, path) -> None:
         """Prints how many texts MediaPipe reads as kdkit does."""
         if self.task is None:
-            print(
-                f"MediaPipe: {self.title} cannot run this model, because "
-                f"{self.problem}.",
-                flush=True,
-            )
-            return
-        print(f"MediaPipe: {self._counted(path)}.", flush=True)
+            found = f"{self.title} cannot run this model, because "
+            found += self.problem
+        elif self.counted is None:
+            found = f"{self.title} opens the files"
+        else:
+            found = self._differences(path)
+        print(f"MediaPipe: {found}.", flush=True)
 
-    def _counted(self, path):
-        if self.texts is None:
-            return f"{self.title} opens the files"
-        theirs = self.task.text_ids(self.texts, self.sequence_length)
+    def _differences(self, path):
+        theirs = self.task.text_ids(self.counted, self.sequence_length)
         found = export.mediapipe_tokens.differences(
-            theirs, self.ids, self.texts, self.tokenizer, self.split
+            theirs, self.ids, self.counted, self.tokenizer, self.split
         )
         if found.rows and self.task.labels is not None:
             predict = export.open_file(path)
@@ -60,7 +55,7 @@ class ForMediaPipe:
                 for row in found.rows
             )
             found = dataclasses.replace(found, same_class=int(same))
-        return str(found)
+        return found
 
 
 def _batch(ids):
@@ -70,84 +65,46 @@ def _batch(ids):
     return {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
 
 
-def arguments(read, logits: bool) -> dict:
-    """Returns an exporter's arguments for what files return and contain."""
-    if read.mediapipe is None:
-        return {}
-    found = {"mediapipe": read.mediapipe.task or False}
-    if read.opened is None:
-        return found
-    function = read.opened.task.kind.output_function
-    return {**found, "outputs": "logits" if logits else function}
-
-
 def for_mediapipe(
-    exporter, model, length, opened=None, split=None, encoded=None
-):
-    """Returns what the files of a model contain for MediaPipe."""
+    exporter,
+    opened,
+    length: int | None,
+    read_texts=tuple,
+    counted=None,
+    rows=(),
+    split="compared",
+) -> ForMediaPipe | None:
+    """Returns what files contain for MediaPipe, `None` in other formats.
+
+    Args:
+        exporter: `kdkit.export.Exporter`.
+        opened: `Opened`.
+        length: int or `None`. The only length of the files.
+        read_texts: function without arguments. Returns texts with words for
+            the vocabulary. Defaults to none.
+        counted: list of strings or `None`. The texts to count.
+        rows: iterable of tuples that start with kdkit's ids of these texts.
+        split: string. The split of the texts, in words.
+    """
     if "mediapipe" not in exporter.options:
         return None
-    if opened is None:
-        return ForMediaPipe(None, "it runs classifiers of texts only")
-    found = ForMediaPipe(
-        None,
-        None,
-        tokenizer=opened.tokenizer,
-        sequence_length=opened.sequence_length,
-        split=split,
-    )
-    found = _with_task(
-        found,
-        model,
-        length,
-        lambda: _training_texts(opened, encoded),
-        opened.task.class_names,
-        opened.task.num_texts,
-    )
-    if encoded is None or found.problem is not None:
-        return found
-    texts = list(opened.read(split).texts[0])
-    ids = [ids for ids, _ in encoded.contents()]
-    return dataclasses.replace(found, texts=texts, ids=ids)
-
-
-def of_embedder(exporter, model, length, tokenizer, texts, ids):
-    """Returns what the files of an embedder contain for MediaPipe."""
-    if "mediapipe" not in exporter.options:
-        return None
-    counted, others = texts or (None, ())
-    found = ForMediaPipe(
-        None,
-        None,
-        export.mediapipe.title(is_embedder=True),
-        counted,
-        ids,
-        tokenizer,
-        length,
-        "compared",
-    )
-    return _with_task(found, model, length, lambda: others)
-
-
-def _with_task(found, model, length, read_texts, labels=None, num_texts=1):
-    """Adds what the files contain, or why MediaPipe cannot run the model."""
     source = export.exportable.exportable(
-        model, in_steps=True, sequence_length=length
+        opened.model, in_steps=True, sequence_length=length
     )
-    problem = export.mediapipe.obstacle(source, found.tokenizer, num_texts)
+    task, tokenizer = getattr(opened, "task", None), opened.tokenizer
+    title = export.mediapipe.title(is_embedder=source.is_embedder)
+    num_texts = 1 if task is None else task.num_texts
+    problem = export.mediapipe.obstacle(source, tokenizer, num_texts)
     if problem is not None:
-        return dataclasses.replace(found, problem=problem)
-    task = export.mediapipe.text_task(
-        source, found.tokenizer, labels, read_texts()
+        return ForMediaPipe(title, problem)
+    labels = None if task is None else task.class_names
+    return ForMediaPipe(
+        title,
+        None,
+        export.mediapipe.text_task(source, tokenizer, labels, read_texts()),
+        counted,
+        [ids for ids, *_ in rows],
+        split,
+        tokenizer,
+        opened.sequence_length,
     )
-    return dataclasses.replace(found, task=task)
-
-
-def _training_texts(opened, encoded):
-    """The texts for training, none if their file is missing."""
-    if encoded is None:
-        return ()
-    try:
-        return list(opened.read("train").texts[0])
-    except (OSError, UsageError):
-        return ()

@@ -108,7 +108,7 @@ def source_of_push(model: str) -> pathlib.Path:
 @contextlib.contextmanager
 def _staged(source, is_preset, options):
     """Yields a copy of the directory, or of the file, with a model card."""
-    from kdkit.cli.models import locate
+    from kdkit.cli.places import locate
     from kdkit.reporting.cards import CARD, is_card, render_card
     from kdkit.reporting.records import read_run
 

@@ -1,23 +1,17 @@
 """Opens language models with the text that they are measured on."""
 
-import contextlib
 import dataclasses
 import pathlib
 import sys
-import tempfile
-from collections.abc import Callable
 
 from kdkit import generation, models
-from kdkit.cli.models import require_positions
-from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
-from kdkit.cli.verb_flags import (
-    BEAMS,
-    PAIRS,
-    TASK,
-    reject_given,
-    require,
-    unread,
+from kdkit.cli.opened import (
+    Measurable,
+    languages_of,
+    open_place,
+    require_positions,
 )
+from kdkit.cli.verb_flags import beams, require, unread
 from kdkit.config.data import Corpus, Pairs, Sentences
 from kdkit.data import BatchStream, Masking
 from kdkit.data.packing import open_packed
@@ -39,8 +33,6 @@ from kdkit.training.text import (
 
 # Options for reading text, which a run's own text has fields for.
 HOW_READ = ("column", "one_document", "detokenizer")
-READING = (*HOW_READ, "sequence_length", "stride")
-FOR_TASKS = (*TASK, "split", "arm")
 
 
 def run_on_text(place, options):
@@ -54,17 +46,8 @@ def run_on_text(place, options):
     return place.corpus if is_run else None
 
 
-def is_about_text(place, options) -> bool:
-    """Returns whether the options measure a model on text, not on a task."""
-    return options.corpus is not None or run_on_text(place, options) is not None
-
-
-@contextlib.contextmanager
-def open_on_text(place, options):
+def open_on_text(place, options, folder) -> Measurable:
     """Opens a language model with the text that it is measured on."""
-    reject_given(options, (*FOR_TASKS, "tokenizer"), "for text")
-    if options.corpus is None:
-        reject_given(options, READING, "for the run's own text")
     own = run_on_text(place, options)
     masking = Masking() if own is None else own.masking
     length = options.sequence_length
@@ -94,31 +77,29 @@ def open_on_text(place, options):
             f"{options.model} was trained with {_in_words(_how_read(own))}.",
             flush=True,
         )
-    with tempfile.TemporaryDirectory() as folder:
-        directory = pathlib.Path(folder)
-        if options.corpus is not None:
-            rows = _pack(text, loaded, folder, options.stride)
-        else:
-            directory = pathlib.Path(options.model, "corpus/held_out")
-            rows = open_packed(directory)
-        forward = make_forward(loaded.model)
-        source = packed_source(loaded.model, loaded.tokenizer, masking, rows)
-
-        def measure():
-            return source.evaluate(forward)["metrics"]
-
-        about = {
-            "corpus": options.corpus or "held_out",
-            **how_read,
-            "sequence_length": length,
-            "stride": options.stride,
-            "examples": len(rows),
-        }
-        if not is_causal(loaded.model):
-            about["masking"] = dataclasses.asdict(masking)
-        run = None if own is None else place.run
-        content = {"data_digest": digest(directory)}
-        yield Measurable(about, content, measure, loaded.model, run)
+    if options.corpus is not None:
+        rows = _pack(text, loaded, folder, options.stride)
+    else:
+        folder = pathlib.Path(options.model, "corpus/held_out")
+        rows = open_packed(folder)
+    forward = make_forward(loaded.model)
+    source = packed_source(loaded.model, loaded.tokenizer, masking, rows)
+    about = {
+        "corpus": options.corpus or "held_out",
+        **how_read,
+        "sequence_length": length,
+        "stride": options.stride,
+        "examples": len(rows),
+    }
+    if not is_causal(loaded.model):
+        about["masking"] = dataclasses.asdict(masking)
+    return Measurable(
+        about,
+        {"data_digest": digest(folder)},
+        lambda: source.evaluate(forward)["metrics"],
+        loaded.model,
+        None if own is None else place.run,
+    )
 
 
 def _how_read(text):
@@ -138,76 +119,26 @@ def _pack(text, loaded, folder, stride):
     return pack_text(text, loaded.tokenizer, folder, loaded.model, True, stride)
 
 
-@dataclasses.dataclass(frozen=True)
-class Measurable:
-    """A model with data to measure it on, as often as needed.
-
-    Args:
-        about: dict. A description of the data, as JSON data.
-        content: dict. The checksum that identifies the data, as JSON data:
-            `data_digest` and `sequence_length`, unless that is in `about`.
-        measure: callable without arguments. Returns the metrics with the
-            model's current weights, the main one first.
-        model: `keras.Model`, or `None` for an exported file.
-        run: the model's `kdkit.runs.directory.Run`, or `None`.
-        arm: string or `None`. The model's name in the run.
-        rows_digest: string or `None`. The checksum of a task's examples before
-            encoding, which no tokenizer changes.
-        details: dict. Further results of the last `measure`, as JSON data.
-            Defaults to `{}`.
-    """
-
-    about: dict
-    content: dict
-    measure: Callable[[], dict]
-    model: object
-    run: object = None
-    arm: str | None = None
-    rows_digest: str | None = None
-    details: dict = dataclasses.field(default_factory=dict)
-
-
-# Options only for encoder-decoders.
-OWN = (*PAIRS, *BEAMS)
 # The smallest ratio of the perplexity with other sources to that with the own.
 LEAST_EFFECT = 1.05
-# What each text of an encoder-decoder is read and measured with.
-READ = {
-    "pairs": (*OWN, "sequence_length"),
-    "corpus": ("corpus", "column", "languages", "sequence_length"),
-    "the run's own text": ("num_beams", "length_penalty"),
-}
 
 
-def is_about_sentences(options) -> bool:
-    """Returns whether a model is measured as an encoder-decoder."""
-    is_named = any(getattr(options, name) for name in OWN)
-    return is_named or is_writer(options.model)
-
-
-def open_on_sentences(place, options) -> Measurable:
+def open_on_sentences(place, options, folder) -> Measurable:
     """Opens an encoder-decoder with the text that it is measured on."""
-    reject_given(options, FOR_TASKS, "for encoder-decoders")
-    kind = next(
-        (name for name in ("pairs", "corpus") if getattr(options, name)),
-        "the run's own text",
+    opened = open_place(
+        place,
+        models.load_language_model,
+        options.tokenizer,
+        options.sequence_length,
     )
-    others = {*READING, *OWN, "corpus"} - {*READ[kind]}
-    reject_given(options, sorted(others), f"for {kind}")
-    beams = beam_settings(options)
-    opened = open_writer(place, options)
-    text = _text(options, opened, place.run)
+    text = _text(options, opened)
     require_vocabulary(text, opened.tokenizer)
-    if not opened.is_file:
-        positions = models.num_positions(opened.model)
-        require_positions(text.sequence_length, positions)
     held_out = load_sentences(text, opened.tokenizer, is_held_out=True)
     source = sentence_source(None, held_out)
     if held_out.num_truncated:
         print(
             f"{held_out.num_truncated} texts are truncated to "
-            f"{text.sequence_length} "
-            "tokens.",
+            f"{text.sequence_length} tokens.",
             file=sys.stderr,
         )
     about = {
@@ -219,24 +150,24 @@ def open_on_sentences(place, options) -> Measurable:
         "examples": len(held_out),
     }
     named = options.pairs or options.corpus
-    files = list(named or text.held_out or text.files)
-    writer = None
+    files, writer = list(named or text.held_out or text.files), None
     if isinstance(text, Pairs):
+        search = generation.Beams(**beams(options))
         about |= {
             "pairs": files,
             "columns": list(text.columns),
-            "beam_size": beams.beam_size,
-            "length_penalty": beams.length_penalty,
+            "beam_size": search.beam_size,
+            "length_penalty": search.length_penalty,
             "signatures": generation_signatures(text.sides[1]),
         }
         writer = generation.TextWriter(
-            opened.model,
+            opened.runs,
             opened.tokenizer,
             text.sides,
-            beams,
+            search,
             text.sequence_length,
         )
-    elif opened.is_file:
+    elif opened.model is None:
         raise UsageError(
             "A file of an encoder-decoder is measured on --pairs: its losses "
             "of hidden spans are those of the Keras model."
@@ -247,28 +178,25 @@ def open_on_sentences(place, options) -> Measurable:
             "column": text.column,
             "spans": dataclasses.asdict(text.spans),
         }
-    forward = None if opened.is_file else make_forward(opened.model)
+    forward = None if opened.model is None else make_forward(opened.model)
 
     def measure():
         measured = {}
         if writer is not None:
-            sources, targets = map(
-                list, zip(*text.pairs(held_out=True), strict=True)
-            )
-            measured = generation_metrics(
-                writer(sources), targets, text.sides[1]
-            )
+            pairs = zip(*text.pairs(held_out=True), strict=True)
+            sources, targets = map(list, pairs)
+            written, language = writer(sources), text.sides[1]
+            measured = generation_metrics(written, targets, language)
         if forward is not None:
             measured |= source.evaluate(forward)["metrics"]
             if writer is not None and len(held_out) > 1:
                 measured |= _reading(forward, source, measured["perplexity"])
         return measured
 
-    model = None if opened.is_file else opened.model
-    content = {
-        "data_digest": inputs.rows_digest(list(text.texts(held_out=True)))
-    }
-    return Measurable(about, content, measure, model, place.run, place.arm)
+    texts = list(text.texts(held_out=True))
+    content = {"data_digest": inputs.rows_digest(texts)}
+    run, arm = place.run, place.arm
+    return Measurable(about, content, measure, opened.model, run, arm)
 
 
 def _reading(forward, source, perplexity):
@@ -287,14 +215,9 @@ def _reading(forward, source, perplexity):
     return {"perplexity_of_other_sources": others}
 
 
-def _text(options, opened, run):
+def _text(options, opened):
     """The text to measure on: the named files, or the run's held-out text."""
-    own = opened.text
-    length = options.sequence_length
-    if length is None:
-        length = opened.room
-        if options.pairs is None and options.corpus is None and own is not None:
-            length = min(length, own.sequence_length)
+    own, length = opened.place.corpus, opened.sequence_length
     if options.pairs is not None:
         files = tuple(options.pairs)
         sides = languages_of(options, opened)
@@ -330,7 +253,7 @@ def _text(options, opened, run):
         require(options, "pairs")
     read = {"corpus.files": own.files, "corpus.held_out": own.held_out}
     inputs.require_unchanged(
-        run,
+        opened.place.run,
         {name: inputs.files_digest(read[name]) for name in read if read[name]},
     )
     return own.replace(sequence_length=length)

@@ -265,6 +265,15 @@ LICENSED = flag(
 )
 
 
+def beams(options) -> dict:
+    """Returns the given arguments of `kdkit.generation.Beams`."""
+    found = {
+        "beam_size": options.num_beams,
+        "length_penalty": options.length_penalty,
+    }
+    return {name: one for name, one in found.items() if one is not None}
+
+
 def require(options, *names) -> None:
     """Requires options that a model needs."""
     missing = [name for name in names if getattr(options, name) is None]

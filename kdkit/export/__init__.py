@@ -19,6 +19,7 @@ from kdkit.export.bundle import (
     verify_bundle,
 )
 from kdkit.export.device import measure_on_device
+from kdkit.export.directories import to_hugging_face, to_sentence_transformers
 from kdkit.export.exporters import (
     Exporter,
     all_exporters,
@@ -35,9 +36,7 @@ from kdkit.export.litert_decoder import LiteRTDecoder, LiteRTSeq2Seq
 from kdkit.export.litert_files import LiteRTModel
 from kdkit.export.onnx import ONNXModel, to_onnx
 from kdkit.export.saved_model import SavedModel, to_saved_model
-from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
-from kdkit.export.transformers_checkpoint import to_hugging_face
 from kdkit.exported import ExportReport, LatencyReport
 
 __all__ = [
@@ -79,8 +78,7 @@ FORMATS = (
     "litert",
     "onnx",
     "saved_model",
-    "transformers_checkpoint",
-    "sentence_transformers",
+    "directories",
 )
 
 for _module in FORMATS:

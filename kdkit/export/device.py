@@ -55,11 +55,11 @@ def measure_on_device(
             encoders or decoders.
         device: `Device`, from `find_device`.
         benchmark_model: string or path. The program, built for the phone.
-        sequence_length: as in `kdkit.export.measure_latency`.
-        batch_size: as in `kdkit.export.measure_latency`.
-        threads: as in `kdkit.export.measure_latency`.
-        warmup: as in `kdkit.export.measure_latency`, but at least 1.
-        runs: as in `kdkit.export.measure_latency`.
+        sequence_length: as in `kdkit.export.measure_latencies`.
+        batch_size: as in `kdkit.export.measure_latencies`.
+        threads: as in `kdkit.export.measure_latencies`.
+        warmup: as in `kdkit.export.measure_latencies`, but at least 1.
+        runs: as in `kdkit.export.measure_latencies`.
         delegate: string or `None`. `"xnnpack"` or `"none"`. Defaults to
             `None`, the program's own choice.
         seed: int. Seed of the tokens. Defaults to `0`.
@@ -68,7 +68,7 @@ def measure_on_device(
         A list of `LatencyReport`s with `device` and `android`.
 
     Raises:
-        UsageError: (a `ValueError`) as in `kdkit.export.measure_latency`, or
+        UsageError: (a `ValueError`) as in `kdkit.export.measure_latencies`, or
             for the file of an encoder-decoder.
         RunError: (a `RuntimeError`) if adb or the program fails.
     """

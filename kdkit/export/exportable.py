@@ -40,6 +40,7 @@ NUM_TEXTS = 4  # generated for a decoder or an encoder-decoder
 TEXT_LENGTH, PAIR_LENGTH = 32, 16  # maximum numbers of generated tokens
 MAX_PAIR_LENGTH = 128  # default length of an encoder-decoder's file
 SEED = 0
+SHORTEST = 1e-6  # the length by which shorter vectors are divided
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +94,30 @@ class Exportable:
             self.model.input, function(self.model.output), name=self.model.name
         )
         return dataclasses.replace(self, model=model, outputs=outputs)
+
+    def with_dimensions(self, dimensions: int | None) -> "Exportable":
+        """Returns the same embedder with shorter vectors."""
+        if dimensions is None:
+            return self
+        vector = self.model.output
+        width = vector.shape[-1]
+        if not 1 <= dimensions <= width:
+            raise UsageError(
+                f"dimensions={dimensions} of an embedder with {width} "
+                "dimensions."
+            )
+        pooling = models.pooling_of(self.model)
+        if dimensions == width:
+            return self
+        vector = vector[:, :dimensions]
+        if pooling.normalize:
+            # LiteRT's own normalization makes NaN of the vector 0, which a
+            # static embedder returns for a text without words.
+            squares = keras.ops.sum(vector**2, axis=-1, keepdims=True)
+            length = keras.ops.maximum(keras.ops.sqrt(squares), SHORTEST)
+            vector = vector / length
+        model = keras.Model(self.model.input, vector, name=self.model.name)
+        return dataclasses.replace(self, model=model)
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary."""

@@ -14,7 +14,6 @@ from kdkit.errors import UsageError, unknown
 from kdkit.export import metadata
 from kdkit.export.exportable import exportable, model_kind
 from kdkit.export.inputs import ENCODER
-from kdkit.export.vectors import with_dimensions
 from kdkit.export.verification import (
     compare,
     reference_outputs,
@@ -224,7 +223,7 @@ class Exporter:
             rounding = quantization.active_quantization(model)
             options["activation_ranges"] = rounding.ranges_by_path(model)
         warn_untrained_layers(source.model, source.batches[0])
-        source = with_dimensions(source.as_float32(), dimensions)
+        source = source.as_float32().with_dimensions(dimensions)
         source = self.prepare(source, precision, outputs, **options)
         with (
             contextlib.nullcontext()

@@ -25,57 +25,23 @@ TURN = 5  # timed runs of one file before the next file's turn
 FEWEST_TOKENS = 2  # ids 0 and 1, for files without a known vocabulary
 
 
-def measure_latency(
-    path: str | pathlib.Path,
-    sequence_length: int | None = None,
-    batch_size: int = 1,
-    threads: int = 1,
-    warmup: int = 10,
-    runs: int = 50,
-    seed: int = 0,
-    delegate: str | None = None,
-) -> LatencyReport:
+def measure_latency(path: str | pathlib.Path, **settings) -> LatencyReport:
     """Times an exported file in its runtime: LiteRT or ONNX Runtime.
-
-    Times only the runtime, without tokenizer or preparation of inputs. Inputs
-    are random tokens. For a decoder's step file one step is timed, including
-    the update of the cached keys and values; every position takes equally
-    long. For an encoder-decoder's file a sentence is timed: reading a source,
-    and writing the same number of tokens one by one.
 
     Args:
         path: string or path. The file.
-        sequence_length: int or `None`. Tokens in a row. Defaults to `None`:
-            the file's length or, if the file accepts any, 128; for a sentence
-            25, or the file's capacity if it is smaller.
-        batch_size: int. Rows in the batch; for multiple choice the number of
-            questions, each with all its options. Defaults to `1`.
-        threads: int. CPU threads. Defaults to `1`.
-        warmup: int. Untimed runs at the start. Defaults to `10`.
-        runs: int. Timed runs. Defaults to `50`.
-        seed: int. Seed of the tokens. Defaults to `0`.
-        delegate: string or `None`. For LiteRT files `"xnnpack"`, or `"none"`
-            for LiteRT's own kernels. Defaults to `None`, the interpreter's
-            choice, which is XNNPACK.
+        **settings: as in `measure_latencies`.
 
     Returns:
         A `LatencyReport`.
 
-    Raises:
-        UsageError: (a `ValueError`) if the file has another length or batch
-            size, or no such delegate.
+    Example:
+
+    ```python
+    kdkit.export.measure_latency("student-int8.tflite", threads=2).median_ms
+    ```
     """
-    reports = measure_latencies(
-        [path],
-        sequence_length,
-        batch_size,
-        threads,
-        warmup,
-        runs,
-        seed,
-        delegate,
-    )
-    return reports[0]
+    return measure_latencies([path], **settings)[0]
 
 
 def measure_latencies(
@@ -95,17 +61,27 @@ def measure_latencies(
     run, because the previous file has emptied the processor's caches. Anything
     else that slows the machine down affects all files equally.
 
+    Times only the runtime, without tokenizer or preparation of inputs. Inputs
+    are random tokens. For a decoder's step file one step is timed, including
+    the update of the cached keys and values; every position takes equally
+    long. For an encoder-decoder's file a sentence is timed: reading a source,
+    and writing the same number of tokens one by one.
+
     Args:
         paths: list of strings or paths. The files.
-        sequence_length: int or `None`. As in `measure_latency`. By default,
-            files that accept any length are timed at the other files' length,
-            if these have the same one.
-        batch_size: int. As in `measure_latency`.
-        threads: int. As in `measure_latency`.
-        warmup: int. As in `measure_latency`.
-        runs: int. As in `measure_latency`.
-        seed: int. As in `measure_latency`.
-        delegate: string or `None`. As in `measure_latency`.
+        sequence_length: int or `None`. Tokens in a row. Defaults to `None`:
+            the file's length or, if it accepts any, that of the other files if
+            these have the same one, otherwise 128; for a sentence 25, or the
+            file's capacity if it is smaller.
+        batch_size: int. Rows in the batch; for multiple choice the number of
+            questions, each with all its options. Defaults to `1`.
+        threads: int. CPU threads. Defaults to `1`.
+        warmup: int. Untimed runs at the start. Defaults to `10`.
+        runs: int. Timed runs. Defaults to `50`.
+        seed: int. Seed of the tokens. Defaults to `0`.
+        delegate: string or `None`. For LiteRT files `"xnnpack"`, or `"none"`
+            for LiteRT's own kernels. Defaults to `None`, the interpreter's
+            choice, which is XNNPACK.
         pipelines: sequence of callables or `None`. One for each file, from
             the opened file, the batch size and the length to a function
             without arguments, which goes from strings to classes. They are
@@ -115,7 +91,8 @@ def measure_latencies(
         A list of `LatencyReport`s in the order of the paths.
 
     Raises:
-        UsageError: as in `measure_latency`.
+        UsageError: (a `ValueError`) if a file has another length or batch
+            size, or no such delegate.
     """
     models = [_open(path, threads, delegate) for path in paths]
     lengths = lengths_of(models, sequence_length, batch_size)

@@ -1,6 +1,5 @@
 """Exports Keras models to LiteRT (`.tflite`) files."""
 
-import copy
 import dataclasses
 import pathlib
 import tempfile
@@ -18,142 +17,11 @@ from kdkit.export.litert_decoder import (
     decoder_signatures,
     encoder_decoder_signatures,
 )
-from kdkit.export.litert_files import SUFFIX, LiteRTModel, packed_model
+from kdkit.export.litert_files import SUFFIX, LiteRTModel
+from kdkit.export.litert_graphs import share_table
 from kdkit.export.mediapipe import TextTask, with_text_task
 from kdkit.exported import ExportReport
-from kdkit.late import LateModule, tf
-
-schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-# The scale and zero point per row: what a table costs in a second graph.
-SCALE_BYTES = 4 + 8
-
-
-def share_table(path: pathlib.Path) -> None:
-    """Makes a file's embedding look up rows in its output matrix."""
-    model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
-    matrices = [
-        (graph, operator.inputs[1])
-        for graph in model.subgraphs
-        for operator in graph.operators
-        if _code(model, operator) == schema.BuiltinOperator.FULLY_CONNECTED
-        and _is_quantized(graph, operator.inputs[1], by_row=True)
-    ]
-    found = [
-        place
-        for graph in model.subgraphs
-        for place in _lookups(model, graph, matrices)
-    ]  # fmt: skip
-    for graph, gather, dequantize, twin in found:
-        _look_up_rows(model, graph, gather, dequantize, twin)
-    if found:
-        path.write_bytes(packed_model(model))
-
-
-def _lookups(model, graph, matrices):
-    """Yields each lookup in a table that is also an output matrix by rows."""
-    for operator in graph.operators:
-        if _code(model, operator) != schema.BuiltinOperator.GATHER:
-            continue
-        table, ids = operator.inputs
-        users = [
-            user
-            for user in graph.operators
-            if operator.outputs[0] in user.inputs
-        ]
-        if (
-            not _is_quantized(graph, table, by_row=False)
-            or len(_shape(graph, ids)) != 1
-            or [_code(model, user) for user in users]
-            != [schema.BuiltinOperator.DEQUANTIZE]
-        ):
-            continue
-        width = _shape(graph, table)[-1]
-        for twin in matrices:
-            is_worth_it = twin[0] is graph or width > SCALE_BYTES
-            if is_worth_it and _are_one_matrix(model, (graph, table), twin):
-                yield graph, operator, users[0], twin
-                break
-
-
-def _are_one_matrix(model, table, twin):
-    """Whether two quantized tables represent the same numbers."""
-    if _shape(*table) != _shape(*twin):
-        return False
-    (rows, steps), (twin_rows, twin_steps) = (
-        _rows_and_steps(model, *place) for place in (table, twin)
-    )
-    difference = abs(rows - twin_rows)
-    return bool((difference <= 0.51 * (steps + twin_steps)).all())
-
-
-def _look_up_rows(model, graph, gather, dequantize, twin):
-    old, table = gather.inputs[0], _tensor_in(graph, twin)
-    code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = (
-        schema.BuiltinOperator.EMBEDDING_LOOKUP
-    )
-    code.version = 1
-    model.operatorCodes.append(code)
-    gather.opcodeIndex = len(model.operatorCodes) - 1
-    gather.builtinOptions, gather.builtinOptionsType = None, 0
-    gather.inputs = [int(gather.inputs[1]), int(table)]
-    gather.outputs = [int(dequantize.outputs[0])]
-    graph.operators.remove(dequantize)
-    # Tensors are referenced by number, so the old one stays, but without data
-    # if no other lookup needs them.
-    data = graph.tensors[old].buffer
-    users = [
-        number
-        for other in model.subgraphs
-        for operator in other.operators
-        for number in operator.inputs
-        if number >= 0 and other.tensors[number].buffer == data
-    ]
-    if not users:
-        model.buffers[data].data = None
-
-
-def _tensor_in(graph, twin):
-    """Returns the number of a table in a graph; may add the table to it."""
-    own_graph, number = twin
-    if own_graph is graph:
-        return number
-    buffer = own_graph.tensors[number].buffer
-    for known, tensor in enumerate(graph.tensors):
-        if tensor.buffer == buffer:
-            return known
-    graph.tensors.append(copy.copy(own_graph.tensors[number]))
-    return len(graph.tensors) - 1
-
-
-def _code(model, operator):
-    code = model.operatorCodes[operator.opcodeIndex]
-    return max(code.builtinCode, code.deprecatedBuiltinCode)
-
-
-def _shape(graph, tensor):
-    shape = graph.tensors[tensor].shape
-    return () if shape is None else tuple(map(int, shape))
-
-
-def _is_quantized(graph, number, *, by_row):
-    tensor = graph.tensors[number]
-    scale = getattr(tensor.quantization, "scale", None)
-    if tensor.type != schema.TensorType.INT8 or scale is None:
-        return False
-    rows = _shape(graph, number)[0]
-    return len(scale) == (rows if by_row else 1)
-
-
-def _rows_and_steps(model, graph, number):
-    """Returns the rows of a quantized table, and the step of each."""
-    tensor = graph.tensors[number]
-    data = model.buffers[tensor.buffer].data.view("int8")
-    steps = np.asarray(tensor.quantization.scale)[:, None]
-    zero_points = np.asarray(tensor.quantization.zeroPoint)[:, None]
-    integers = data.reshape(_shape(graph, number)).astype("float32")
-    return (integers - zero_points) * steps, steps
-
+from kdkit.late import tf
 
 # Written by default: they need no extra and no calibration data.
 PRECISIONS = ("fp32", "fp16", "int8")

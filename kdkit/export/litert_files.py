@@ -35,7 +35,7 @@ class LiteRTModel(BatchFile):
             `token_ids`, `segment_ids` and `padding_mask`, or some of them, or
             with one float32 input, and one output, written by `to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
-        delegate: string or `None`, as in `kdkit.export.measure_latency`.
+        delegate: string or `None`, as in `kdkit.export.measure_latencies`.
 
     Call arguments:
         batch: dict of integer arrays of shape `(batch_size,

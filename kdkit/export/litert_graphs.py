@@ -1,13 +1,18 @@
-"""The graphs in a `.tflite` file: their products and tables."""
+"""The graphs in a `.tflite` file: their products, tables and tied tables."""
 
+import copy
 import dataclasses
+import pathlib
 
 import numpy as np
 
+from kdkit.export.litert_files import packed_model
 from kdkit.late import LateModule
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+# The scale and zero point per row: what a table costs in a second graph.
+SCALE_BYTES = 4 + 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Graphs:
             or tensor.type != schema.TensorType.FLOAT32
         ):
             return None
-        shape = () if tensor.shape is None else tuple(map(int, tensor.shape))
+        shape = shape_of(graph, number)
         return np.frombuffer(bytes(data), "float32").reshape(shape)
 
     def products(self):
@@ -105,3 +110,121 @@ class Graphs:
 def tensor_name(graph, number: int) -> str:
     """Returns the name of a tensor of a graph."""
     return graph.tensors[number].name.decode()
+
+
+def shape_of(graph, number: int) -> tuple[int, ...]:
+    """Returns the shape of a tensor of a graph."""
+    shape = graph.tensors[number].shape
+    return () if shape is None else tuple(map(int, shape))
+
+
+def share_table(path: pathlib.Path) -> None:
+    """Makes a file's embedding look up rows in its output matrix."""
+    graphs = Graphs(path.read_bytes())
+    matrices = [
+        (graph, operator.inputs[1])
+        for graph, _, operator, name in graphs.operators()
+        if name == "FULLY_CONNECTED"
+        and _is_quantized(graph, operator.inputs[1], by_row=True)
+    ]
+    found = [*_lookups(graphs, matrices)]
+    for graph, gather, dequantize, twin in found:
+        _look_up_rows(graphs.model, graph, gather, dequantize, twin)
+    if found:
+        path.write_bytes(packed_model(graphs.model))
+
+
+def _lookups(graphs, matrices):
+    """Yields each lookup in a table that is also an output matrix by rows."""
+    operators = [*graphs.operators()]
+    for graph, _, operator, name in operators:
+        if name != "GATHER":
+            continue
+        table, ids = operator.inputs
+        users = [
+            (user, its_name)
+            for other, _, user, its_name in operators
+            if other is graph and operator.outputs[0] in user.inputs
+        ]
+        if (
+            not _is_quantized(graph, table, by_row=False)
+            or len(shape_of(graph, ids)) != 1
+            or [its_name for _, its_name in users] != ["DEQUANTIZE"]
+        ):
+            continue
+        width = shape_of(graph, table)[-1]
+        for twin in matrices:
+            is_worth_it = twin[0] is graph or width > SCALE_BYTES
+            if is_worth_it and _are_one_matrix(graphs, (graph, table), twin):
+                yield graph, operator, users[0][0], twin
+                break
+
+
+def _are_one_matrix(graphs, table, twin):
+    """Whether two quantized tables represent the same numbers."""
+    if shape_of(*table) != shape_of(*twin):
+        return False
+    (rows, steps), (twin_rows, twin_steps) = (
+        _rows_and_steps(graphs.model, *place) for place in (table, twin)
+    )
+    difference = abs(rows - twin_rows)
+    return bool((difference <= 0.51 * (steps + twin_steps)).all())
+
+
+def _look_up_rows(model, graph, gather, dequantize, twin):
+    old, table = gather.inputs[0], _tensor_in(graph, twin)
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = (
+        schema.BuiltinOperator.EMBEDDING_LOOKUP
+    )
+    code.version = 1
+    model.operatorCodes.append(code)
+    gather.opcodeIndex = len(model.operatorCodes) - 1
+    gather.builtinOptions, gather.builtinOptionsType = None, 0
+    gather.inputs = [int(gather.inputs[1]), int(table)]
+    gather.outputs = [int(dequantize.outputs[0])]
+    graph.operators.remove(dequantize)
+    # Tensors are referenced by number, so the old one stays, but without data
+    # if no other lookup needs them.
+    data = graph.tensors[old].buffer
+    users = [
+        number
+        for other in model.subgraphs
+        for operator in other.operators
+        for number in operator.inputs
+        if number >= 0 and other.tensors[number].buffer == data
+    ]
+    if not users:
+        model.buffers[data].data = None
+
+
+def _tensor_in(graph, twin):
+    """Returns the number of a table in a graph; may add the table to it."""
+    own_graph, number = twin
+    if own_graph is graph:
+        return number
+    buffer = own_graph.tensors[number].buffer
+    for known, tensor in enumerate(graph.tensors):
+        if tensor.buffer == buffer:
+            return known
+    graph.tensors.append(copy.copy(own_graph.tensors[number]))
+    return len(graph.tensors) - 1
+
+
+def _is_quantized(graph, number, *, by_row):
+    tensor = graph.tensors[number]
+    scale = getattr(tensor.quantization, "scale", None)
+    if tensor.type != schema.TensorType.INT8 or scale is None:
+        return False
+    rows = shape_of(graph, number)[0]
+    return len(scale) == (rows if by_row else 1)
+
+
+def _rows_and_steps(model, graph, number):
+    """Returns the rows of a quantized table, and the step of each."""
+    tensor = graph.tensors[number]
+    data = model.buffers[tensor.buffer].data.view("int8")
+    steps = np.asarray(tensor.quantization.scale)[:, None]
+    zero_points = np.asarray(tensor.quantization.zeroPoint)[:, None]
+    integers = data.reshape(shape_of(graph, number)).astype("float32")
+    return (integers - zero_points) * steps, steps

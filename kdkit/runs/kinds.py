@@ -24,10 +24,10 @@ from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.taps import own_names
 from kdkit.training import text
-from kdkit.training.arm import Arm
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.source import make_forward
+from kdkit.training.stage import Arm
 from kdkit.training.trainers import stage_distiller
 
 TOKENIZER = "tokenizer"  # the folder of a trained one in a run

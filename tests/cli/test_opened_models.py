@@ -5,7 +5,7 @@ import argparse
 import pytest
 
 from kdkit import export
-from kdkit.cli import generate, models, opened_embedders, texts
+from kdkit.cli import generate, opened, places
 
 
 def languages():
@@ -13,13 +13,14 @@ def languages():
         tokenizer=argparse.Namespace(languages=["en", "de"]),
         languages=(None, None),
     )
-    texts.languages_of(argparse.Namespace(languages=None), model)
+    opened.languages_of(argparse.Namespace(languages=None), model)
 
 
 def file_of_logits():
-    opened_embedders.open_embedder(
-        argparse.Namespace(path="a.tflite"), argparse.Namespace(pooling=None)
-    )
+    names = ("pooling", "tokenizer", "sequence_length")
+    options = argparse.Namespace(**dict.fromkeys(names))
+    place = argparse.Namespace(path="a.tflite", run=None, length=None)
+    opened.open_embedder(place, options)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def file_of_logits():
     [
         (languages, "two of en, de"),
         (
-            lambda: models.require_labels(
+            lambda: places.require_labels(
                 argparse.Namespace(labels=None), "test"
             ),
             "'test' has no labels",
@@ -40,8 +41,9 @@ def test_models_and_texts_that_are_other_ones_are_refused(
     call, named, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    file = argparse.Namespace(outputs="logits")
+    file = argparse.Namespace(outputs="logits", kind="", sequence_length=8)
     monkeypatch.setattr(export, "open_file", lambda *_: file)
+    monkeypatch.setattr(opened, "file_tokenizer", lambda *_: None)
     (tmp_path / "lines.txt").write_text("one\n\ntwo\n")
     with pytest.raises(ValueError, match=named):
         call()

@@ -71,8 +71,8 @@ def test_a_file_is_the_model_and_says_so(name, written):
         assert file.metadata.precision == row.precision
         assert file.metadata.parameters == row.model.count_params()
         assert report.outputs == getattr(file, "outputs", "logits")
-        length = 8 if report.sequence_length is None else None
-        measured = export.measure_latency(path, length, warmup=0, runs=1)
+        timing = {"sequence_length": report.sequence_length or 8}
+        measured = export.measure_latency(path, warmup=0, runs=1, **timing)
         assert measured.median_ms > 0
     if "decoder" in row.kind and row.format == "litert":
         assert file.kind == row.kind  # see test_decoder_files.py

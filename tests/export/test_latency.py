@@ -50,7 +50,7 @@ def test_medians_are_of_the_timed_runs(written, monkeypatch):
     exporter = export.get_exporter("litert")
     monkeypatch.setattr(exporter, "open", lambda path, threads: file)
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    report = export.measure_latency("a.tflite", None, 7, warmup=1, runs=6)
+    report = export.measure_latency("a.tflite", batch_size=7, warmup=1, runs=6)
     assert report.median_ms == 3500  # of 1, 2, 3, 4, 50 and 60
     assert report.sentences_per_second == 2
     assert report.p95_ms == pytest.approx(57_500)

@@ -273,7 +273,7 @@ MISTAKES = {
     ),
     "--task is not read": "export MODEL --task sst2 --logits",
     "--bundle is not read": "export MODEL --bundle",
-    "--dimensions from 1 to 32": "export MODEL --dimensions 33",
+    "dimensions=33": "export MODEL --dimensions 33",
     "mean": "export MODEL --pooling max",
     "none.txt": "export MODEL --texts none.txt",
 }

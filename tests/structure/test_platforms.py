@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from kdkit.cli.models import is_path
+from kdkit.cli.places import is_path
 from kdkit.io.files import staged, write_text
 from kdkit.io.locks import append_line, locked
 

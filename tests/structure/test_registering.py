@@ -83,7 +83,7 @@ def test_a_run_is_exported_and_measured_in_the_format(own_run, capsys):
     file = str(own_run / "exports" / "student-fp32.own")
     assert main(["evaluate", file, "--task", "sentiment"]) == 0
     assert '"split": "dev"' in capsys.readouterr().out
-    report = export.measure_latency(file, 8, warmup=0, runs=1)
+    report = export.measure_latency(file, sequence_length=8, warmup=0, runs=1)
     assert report.runs == 1
 
 

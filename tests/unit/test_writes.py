@@ -12,7 +12,7 @@ from kit.caches import rows
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.data import Examples
-from kdkit.io.disk import disk_problem
+from kdkit.errors import disk_problem
 from kdkit.io.files import staged, write_text
 from kdkit.models import Head
 from kdkit.models.saving import save_labels

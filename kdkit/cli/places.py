@@ -1,24 +1,18 @@
-"""Finds and opens a MODEL of the command line: a run, a preset or a file."""
+"""Finds a MODEL of the command line, and the task to measure it on."""
 
 import dataclasses
-import functools
 import os
 import pathlib
-from collections.abc import Callable
 
-import numpy as np
-
-from kdkit import data, export, models, quantization, tasks
+from kdkit import tasks
 from kdkit.cli.verb_flags import TABLE, reject_given, require, unread
 from kdkit.config.data import TaskData
 from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError
-from kdkit.export import quantization as file_quantization
 from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, EVENTS, Run
 from kdkit.runs.steps import model_place
 from kdkit.tasks import Task
-from kdkit.training.source import make_forward
 
 ARMS = (
     "student",
@@ -28,12 +22,6 @@ ARMS = (
     "decoder",
     "encoder_decoder",
 )
-NO_TOKENIZER = "The file is in no run. Pass --tokenizer MODEL."
-OWN_TOKENIZER = "for models, which have their own"
-PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
-    "multi-label": "multi_label_classification",
-    "regression": "regression",
-}
 COLUMNS = ("text_column", "label_column")
 
 
@@ -79,15 +67,15 @@ class Place:
         return self.data if isinstance(self.data, TaskData) else None
 
     @property
-    def length(self) -> int | None:
-        """The largest length of the run's data, in tokens."""
-        return getattr(self.data, "sequence_length", None)
-
-    @property
     def corpus(self):
         """The text of a run on text, `None` for others."""
         is_on_text = self.config is not None and self.config.kind == "text"
         return self.config.corpus if is_on_text else None
+
+    @property
+    def length(self) -> int | None:
+        """The largest length of the run's data, in tokens."""
+        return getattr(self.data or self.corpus, "sequence_length", None)
 
     @property
     def has_reranker(self) -> bool:
@@ -225,173 +213,9 @@ def _measured_tables(place, options):
     return tasks.from_table(**named, teacher=place.path)
 
 
-@dataclasses.dataclass(frozen=True)
-class Opened:
-    """A model that can be evaluated.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        predict: callable from a dict batch to logits.
-        model: `keras.Model`, or `None` for an exported file.
-        tokenizer: a tokenizer, or `None`.
-        data_dir: string or `None`. The folder of the task's files.
-        sequence_length: int. The largest sequence length in tokens.
-        require_same_rows: callable that requires that the rows of a split are
-            those of the model's run.
-    """
-
-    task: Task
-    predict: Callable
-    model: object
-    tokenizer: object
-    data_dir: str | None
-    sequence_length: int
-    require_same_rows: Callable
-
-    @property
-    def has_data(self) -> bool:
-        """Whether the place of the task's data is known."""
-        return (
-            self.data_dir is not None
-            or self.task.generate is not None
-            or self.task.table is not None
-        )
-
-    def checkpoint_details(self) -> dict:
-        """Returns what a Hugging Face checkpoint contains besides the model."""
-        return {
-            "tokenizer": self.tokenizer,
-            "class_names": self.task.head.class_names,
-            "problem_type": PROBLEM_TYPES.get(self.task.kind.title),
-        }
-
-    def read(self, split):
-        """Returns a split of the task as in its files, not encoded."""
-        examples = self.task.load(split, self.data_dir)
-        self.require_same_rows(split, examples)
-        return examples
-
-    def encode(self, split, max_rows=None):
-        """Returns a split of the task, or some of its examples, encoded."""
-        return self.encode_rows(self.read(split), max_rows)
-
-    def encode_rows(self, examples, max_rows=None):
-        """Returns examples, or some of them, encoded."""
-        if self.tokenizer is None:
-            raise UsageError(NO_TOKENIZER)
-        if max_rows is not None:
-            rows = np.random.default_rng(0).permutation(len(examples))
-            examples = examples.take(rows[:max_rows])
-        return self.task.encode(examples, self.tokenizer, self.sequence_length)
-
-
-def open_model(place, options) -> Opened:
-    """Opens a `Place` with the task that the options or its run name."""
-    task, data_dir = measured_task(place, options)
-    same = functools.partial(place.require_same_rows, options=options)
-    if export.exporter_of(place.path) is not None:
-        file = export.open_file(place.path)
-        length = used_length(
-            options, file.sequence_length, place.length, task.sequence_length
-        )
-        tokenizer = tokenizer_for(place, options.tokenizer)
-        predict = export.file_logits(file)
-        return Opened(task, predict, None, tokenizer, data_dir, length, same)
-    loaded = models.load_classifier(place.path, task.head)
-    if not loaded.has_trained_head:
-        raise UsageError(
-            f"{place.path} is an encoder without a trained head of "
-            f"{task.num_classes} classes for task {task.name!r}."
-        )
-    length = used_length(
-        options,
-        models.num_positions(loaded.model),
-        place.length,
-        loaded.sequence_length,
-        task.sequence_length,
-    )
-    ranges = place.path / quantization.RANGES_FILE
-    if ranges.is_file():
-        # As the run measured it. Other precisions are exported without.
-        quantization.read_quantization(ranges).apply(loaded.model)
-    return Opened(
-        task,
-        make_forward(loaded.model),
-        loaded.model,
-        loaded.tokenizer or tokenizer_for(place, options.tokenizer),
-        data_dir,
-        length,
-        same,
-    )
-
-
-def used_length(options, most: int | None, *lengths) -> int | None:
-    """Returns the user's sequence length, or the first one that is known.
-
-    Args:
-        options: with `sequence_length`.
-        most: int or `None`. The model's number of positions.
-        *lengths: ints or `None`s.
-    """
-    if options.sequence_length is not None:
-        require_positions(options.sequence_length, most)
-        return options.sequence_length
-    length = next(filter(None, lengths), None)
-    known = [one for one in (length, most) if one is not None]
-    return min(known, default=None)
-
-
-def require_positions(length: int, most: int | None) -> None:
-    """Requires that sequences fit a model's number of positions."""
-    if most is not None and length > most:
-        raise UsageError(
-            f"Sequences of {length} tokens are longer than the model's {most} "
-            f"positions. Use --sequence-length {most}."
-        )
-
-
-def file_tokenizer(place, source: str | None):
-    """Returns the tokenizer for a file, as `tokenizer_for`, or raises."""
-    tokenizer = tokenizer_for(place, source)
-    if tokenizer is None:
-        raise UsageError(NO_TOKENIZER)
-    return tokenizer
-
-
-def tokenizer_for(place, source: str | None):
-    """Returns the tokenizer at a place, or that of the file's run."""
-    if source is None and place.run is not None:
-        source = place.run.path
-    return None if source is None else models.load_tokenizer(source)
-
-
-def require_labels(rows, split):
+def require_labels(rows, split) -> None:
     """Requires that a split has labels, unlike GLUE's test sets."""
     if rows.labels is None:
         raise UsageError(
             f"Split {split!r} has no labels, so it has no metrics."
         )
-
-
-def calibration_data(precisions, batches):
-    """Returns the batches that precisions need for ranges, `None` for none.
-
-    Args:
-        precisions: names of precisions.
-        batches: function without arguments that returns the batches or `None`.
-    """
-    for precision in precisions:
-        file_quantization.require_precision("encoder", precision)
-    needing = file_quantization.CALIBRATED.keys() & set(precisions)
-    if not needing:
-        return None
-    found = batches()
-    file_quantization.require_calibration(min(needing), found)
-    return found
-
-
-def batches_of(rows):
-    """Returns encoded rows as batches, `None` for none."""
-    if rows is None:
-        return None
-    return list(data.BatchStream(rows, data.Buckets(16)).evaluation())
