@@ -31,6 +31,8 @@ train-teacher SMOKE --set stages.fine_tuning.epochs=three \
 | stages.fine_tuning.epochs
 pretrain --run-dir run | corpus.files: Field required
 pretrain --corpus a.txt --model nothing --run-dir run | nothing
+pretrain --recipe pkd --corpus a.txt --run-dir run | no stage on running text
+pretrain --corpus a.txt --run-dir run student=SIZES | needs --tokenizer
 pretrain SMOKE --set nonsense=1 | 'nonsense'
 augment --task sst2 | Missing: --output
 augment --task nonsense --model a --output run | 'nonsense'

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from kdkit.config import data as config
 from kdkit.data.retrieval import Candidates
-from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.runs.embedders import RetrieverKind
 from kdkit.training import candidates, distribution, text, translations
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.texts import ScoredPairs
@@ -63,6 +64,12 @@ def no_languages():
     text.require_vocabulary(config.Pairs(files=()), tokenizer)
 
 
+def scores_of_distances():
+    kind = RetrieverKind.__new__(RetrieverKind)
+    kind.conventions = Conventions(similarity="euclidean")
+    kind.fit()
+
+
 MISTAKES = {
     "nan in a loss": (
         lambda: StopAtNonFinite("first").on_train_batch_end(
@@ -82,6 +89,7 @@ MISTAKES = {
         lambda: Second(rank=1).require_same("settings", {"seed": 0}),
         "settings",
     ),
+    "scores of distances": (scores_of_distances, "cosine or dot"),
     "fewer GPUs": (three_of_two_gpus, "1 to 2"),
 }
 
