@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
-# PyPI's PyTorch for Linux brings CUDA; this index has the build for CPUs. Where
-# the index cannot be reached, pip uses the ones that it is configured with.
+# PyPI's PyTorch for Linux brings CUDA; this index, where it can be reached, has the build for CPUs.
 TORCH := --retries 0 --timeout 10 torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
 # As many cores as there are, while memory lasts, in the order of tests/conftest.py.
 PYTEST := python -m pytest --numprocesses logical --maxprocesses 4 \
