@@ -184,7 +184,14 @@ def benchmark_files(options) -> None:
                 cards[file.parent] = place
     for folder, place in cards.items():  # with the latency of all files
         write_card(folder, read_run(place.run.path), place.arm)
-    results = [dataclasses.asdict(report) for report in reports]
+    results = [
+        {
+            name: value
+            for name, value in dataclasses.asdict(report).items()
+            if value is not None or name == "parameters"
+        }
+        for report in reports
+    ]
     print(json.dumps({"results": results}))
 
 

@@ -180,6 +180,7 @@ def export_to(path: pathlib.Path, *words: str) -> None:
 
 def _targets(place, exporter, options):
     """The path of each precision."""
+    exporter.require_packages()
     folder, label = _folder(place, options), place.label
     if options.bundle and options.output is None:
         folder /= f"{label}-bundle"

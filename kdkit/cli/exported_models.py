@@ -16,7 +16,12 @@ from kdkit.data.packing import PADDING, open_packed
 from kdkit.data.retrieval import POSITIVE
 from kdkit.data.texts import corpus_texts
 from kdkit.errors import UsageError
-from kdkit.export.quantization import CALIBRATED, CALIBRATION_ROWS
+from kdkit.export.quantization import (
+    CALIBRATED,
+    CALIBRATION_ROWS,
+    require_calibration,
+    require_precision,
+)
 from kdkit.models.conventions import PLAIN
 from kdkit.models.heads import untrained_head
 from kdkit.training.text import load_sentences
@@ -83,15 +88,17 @@ def _read_classifier(place, exporter, options):
             "generated examples and their metrics are not measured. Pass "
             "--data-dir."
         )
+        _calibration(options, lambda: None)
         found = for_mediapipe(exporter, opened, length)
         return ExportedModel(opened, length, mediapipe=found)
     split, of_run = "dev", place.task_data
     if of_run is not None and of_run.task == opened.task.name:
         split = of_run.dev_split  # which chose the best epoch
-    examples, calibration = opened.read(split), None
+    examples = opened.read(split)
     encoded = opened.encode_rows(examples)
-    if CALIBRATED.keys() & {*(options.precision or ())}:
-        calibration = _batches(opened.encode("train", CALIBRATION_ROWS))
+    calibration = _calibration(
+        options, lambda: _batches(opened.encode("train", CALIBRATION_ROWS))
+    )
 
     def training_texts():
         try:
@@ -99,9 +106,11 @@ def _read_classifier(place, exporter, options):
         except (OSError, UsageError):  # a missing file
             return ()
 
-    texts, rows = list(examples.texts[0]), encoded.contents()
+    def counted():
+        return list(examples.texts[0]), encoded.contents()
+
     found = for_mediapipe(
-        exporter, opened, length, training_texts, texts, rows, split
+        exporter, opened, length, training_texts, counted, split
     )
     return ExportedModel(
         opened,
@@ -118,6 +127,19 @@ def _length(opened, exporter, options):
     """The only length of the files, `None` for any."""
     is_fixed = exporter.prefers_fixed_length and not options.dynamic_length
     return opened.sequence_length if is_fixed else None
+
+
+def _calibration(options, read):
+    """Batches for the ranges of precisions, before any file is written."""
+    precisions = options.precision or ()
+    for precision in precisions:
+        require_precision("encoder", precision)
+    needing = CALIBRATED.keys() & {*precisions}
+    if not needing:
+        return None
+    found = read()
+    require_calibration(min(needing), found)
+    return found
 
 
 def _batches(rows):
@@ -185,18 +207,23 @@ def _read_embedder(place, exporter, options):
             "random tokens. Pass --texts FILE.",
             flush=True,
         )
+        _calibration(options, lambda: None)
         found = for_mediapipe(exporter, opened, length)
         return ExportedModel(opened, length, mediapipe=found)
     compared, others = (
         data.encode(Examples((part,)), opened.tokenizer, opened.sequence_length)
         for part in texts
     )
-    counted, more = texts
     found = for_mediapipe(
-        exporter, opened, length, lambda: more, counted, compared.contents()
+        exporter,
+        opened,
+        length,
+        lambda: texts[1],
+        lambda: (texts[0], compared.contents()),
     )
+    calibration = _calibration(options, lambda: _batches(others))
     return ExportedModel(
-        opened, length, _batches(compared), _batches(others), mediapipe=found
+        opened, length, _batches(compared), calibration, mediapipe=found
     )
 
 

@@ -181,7 +181,7 @@ OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 def print_written(options) -> None:
     """Prints an encoder-decoder's target for a text, or writes a file."""
     from kdkit import generation
-    from kdkit.cli.opened import languages_of, open_place
+    from kdkit.cli.opened import languages_of, open_writer
     from kdkit.cli.places import locate
     from kdkit.runs import inputs
 
@@ -193,7 +193,7 @@ def print_written(options) -> None:
         require(options, "output")
         sources = _lines(pathlib.Path(options.input))
     place = locate(options.model)
-    opened = open_place(place, models.load_language_model, options.tokenizer)
+    opened = open_writer(place, options.tokenizer)
     languages = languages_of(options, opened)
     max_tokens = options.max_tokens
     if max_tokens is None:

@@ -71,7 +71,7 @@ def _kind(place, options):
         return any(getattr(options, name) for name in names)
 
     if are_given(("pooling", *EMBEDDINGS)) or is_embedder(place):
-        kind = "--queries" if options.queries else "embedders"
+        kind = "--queries" if are_given(RETRIEVAL) else "embedders"
         return "--bitext" if options.bitext else kind, open_on_embeddings
     if are_given((*PAIRS, *BEAMS)) or is_writer(options.model):
         kind = "the run's own sentences"

@@ -70,8 +70,7 @@ def for_mediapipe(
     opened,
     length: int | None,
     read_texts=tuple,
-    counted=None,
-    rows=(),
+    read_counted=None,
     split="compared",
 ) -> ForMediaPipe | None:
     """Returns what files contain for MediaPipe, `None` in other formats.
@@ -82,8 +81,8 @@ def for_mediapipe(
         length: int or `None`. The only length of the files.
         read_texts: function without arguments. Returns texts with words for
             the vocabulary. Defaults to none.
-        counted: list of strings or `None`. The texts to count.
-        rows: iterable of tuples that start with kdkit's ids of these texts.
+        read_counted: function without arguments, or `None`. Returns the texts
+            to count, and tuples that start with kdkit's ids of them.
         split: string. The split of the texts, in words.
     """
     if "mediapipe" not in exporter.options:
@@ -98,6 +97,7 @@ def for_mediapipe(
     if problem is not None:
         return ForMediaPipe(title, problem)
     labels = None if task is None else task.class_names
+    counted, rows = (None, ()) if read_counted is None else read_counted()
     return ForMediaPipe(
         title,
         None,

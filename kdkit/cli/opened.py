@@ -59,16 +59,19 @@ def open_place(
     tokenizer: str | None = None,
     length: int | None = None,
     default: int | None = None,
+    own_first: bool = False,
 ) -> Opened:
     """Opens a model with its tokenizer and its sequence length.
 
     Args:
         place: `Place`.
         load: function from a path to a `kdkit.models.LoadedModel`.
-        tokenizer: string or `None`. The tokenizer's place, as the user says.
-        length: int or `None`. The sequence length, as the user says. Defaults
+        tokenizer: string or `None`. The tokenizer's place that the user gave.
+        length: int or `None`. The sequence length that the user gave. Defaults
             to that of the run, then of the model.
         default: int or `None`. The length if neither has one.
+        own_first: bool. Whether the model's own length is the default, before
+            the run's. Defaults to `False`.
     """
     loaded, lengths = None, [place.length]
     if export.exporter_of(place.path) is not None:
@@ -79,7 +82,7 @@ def open_place(
     else:
         loaded = load(place.path)
         runs, most = loaded.model, models.num_positions(loaded.model)
-        lengths.append(loaded.sequence_length)
+        lengths.insert(0 if own_first else 1, loaded.sequence_length)
         if tokenizer is not None and loaded.tokenizer is not None:
             raise unread("--tokenizer", "for models, which have their own")
         read = loaded.tokenizer or _tokenizer_of(place, tokenizer)
@@ -217,8 +220,13 @@ def _output_of(path):
 
 def open_embedder(place: Place, options) -> Opened:
     """Opens an embedder."""
-    load = functools.partial(models.load_embedder, pooling=options.pooling)
-    found = open_place(place, load, options.tokenizer, options.sequence_length)
+    found = open_place(
+        place,
+        functools.partial(models.load_embedder, pooling=options.pooling),
+        options.tokenizer,
+        options.sequence_length,
+        own_first=True,  # a teacher may read more than its student
+    )
     if found.loaded is None:
         reject_given(options, ("pooling",), "for an exported file")
         outputs = getattr(found.runs, "outputs", SENTENCE_EMBEDDING)
@@ -234,6 +242,13 @@ def is_writer(model: str) -> bool:
     """Returns whether a MODEL is an encoder-decoder or its file."""
     is_known = models.find(model).kind == "encoder_decoder"
     return is_known or export.reads_sources(model)
+
+
+def open_writer(place: Place, tokenizer, length=None) -> Opened:
+    """Opens an encoder-decoder, by default for the length of its text."""
+    default = getattr(place.corpus, "sequence_length", None)
+    load = models.load_language_model
+    return open_place(place, load, tokenizer, length, default)
 
 
 def languages_of(options, opened: Opened) -> tuple[str | None, str | None]:

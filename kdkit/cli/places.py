@@ -75,7 +75,7 @@ class Place:
     @property
     def length(self) -> int | None:
         """The largest length of the run's data, in tokens."""
-        return getattr(self.data or self.corpus, "sequence_length", None)
+        return getattr(self.data, "sequence_length", None)
 
     @property
     def has_reranker(self) -> bool:

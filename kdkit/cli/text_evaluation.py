@@ -8,7 +8,7 @@ from kdkit import generation, models
 from kdkit.cli.opened import (
     Measurable,
     languages_of,
-    open_place,
+    open_writer,
     require_positions,
 )
 from kdkit.cli.verb_flags import beams, require, unread
@@ -125,12 +125,7 @@ LEAST_EFFECT = 1.05
 
 def open_on_sentences(place, options, folder) -> Measurable:
     """Opens an encoder-decoder with the text that it is measured on."""
-    opened = open_place(
-        place,
-        models.load_language_model,
-        options.tokenizer,
-        options.sequence_length,
-    )
+    opened = open_writer(place, options.tokenizer, options.sequence_length)
     text = _text(options, opened)
     require_vocabulary(text, opened.tokenizer)
     held_out = load_sentences(text, opened.tokenizer, is_held_out=True)

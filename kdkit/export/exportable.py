@@ -113,7 +113,8 @@ class Exportable:
         if pooling.normalize:
             # LiteRT's own normalization makes NaN of the vector 0, which a
             # static embedder returns for a text without words.
-            squares = keras.ops.sum(vector**2, axis=-1, keepdims=True)
+            squares = keras.ops.square(vector)
+            squares = keras.ops.sum(squares, axis=-1, keepdims=True)
             length = keras.ops.maximum(keras.ops.sqrt(squares), SHORTEST)
             vector = vector / length
         model = keras.Model(self.model.input, vector, name=self.model.name)

@@ -92,7 +92,7 @@ class LiteRTDecoder:
         path: string or path. A `.tflite` file of a decoder, written by
             `kdkit.export.to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
-        delegate: string or `None`, as in `kdkit.export.measure_latency`.
+        delegate: string or `None`, as in `kdkit.export.measure_latencies`.
 
     Call arguments:
         token_ids: int array of shape `(num_tokens,)`. A text from its
@@ -217,7 +217,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         path: string or path. A `.tflite` file of an encoder-decoder, written
             by `kdkit.export.to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
-        delegate: string or `None`, as in `kdkit.export.measure_latency`.
+        delegate: string or `None`, as in `kdkit.export.measure_latencies`.
 
     Call arguments:
         source_ids: int array of shape `(num_source_tokens,)`.

@@ -18,7 +18,6 @@ MISTAKES = """
 nonsense | 'nonsense'. Expected one of
 list --nonsense | --nonsense
 show | Missing: RECIPE
-show nonsense | 'nonsense'
 show pkd --task nonsense | 'nonsense'
 show tinybert --parity nonsense | 'nonsense'
 demo --nonsense | --nonsense
@@ -35,24 +34,20 @@ pretrain --recipe pkd --corpus a.txt --run-dir run | no stage on running text
 pretrain --corpus a.txt --run-dir run student=SIZES | needs --tokenizer
 pretrain SMOKE --set nonsense=1 | 'nonsense'
 augment --task sst2 | Missing: --output
-augment --task nonsense --model a --output run | 'nonsense'
 augment --task sst2 --data-dir . --model nothing --output run | nothing
 augment --task sst2 --data-dir @data --model @encoder --output run \
 | no trained head
 augment --task conll --data-dir . --model @encoder --output run \
 | sentences or pairs
 cache pkd | Missing: --cache
-cache nonsense --task sst2 --teacher nothing --cache run | 'nonsense'
 cache pkd --task sst2 --teacher a --cache c --shard 5/4 | --shard
 distill | Missing: RECIPE
 distill pkd SMOKE --devices 2 | --devices needs --strategy
 distill pkd --task sst2 --data-dir @data --teacher nothing --run-dir run \
 | nothing
 doctor pkd | data.task: Field required
-doctor nonsense --smoke | 'nonsense'
 sweep pkd --run-dir run | Missing: --over
 ablate pkd --run-dir run | Missing: --over
-ablate nonsense --over layer_map --run-dir run | 'nonsense'
 evaluate | Missing: MODEL
 evaluate nothing | Missing: --task
 evaluate a.txt --arm teacher | --arm is not read for a.txt

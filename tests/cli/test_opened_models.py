@@ -16,11 +16,16 @@ def languages():
     opened.languages_of(argparse.Namespace(languages=None), model)
 
 
-def file_of_logits():
+def embedder_at(path, length):
     names = ("pooling", "tokenizer", "sequence_length")
     options = argparse.Namespace(**dict.fromkeys(names))
-    place = argparse.Namespace(path="a.tflite", run=None, length=None)
-    opened.open_embedder(place, options)
+    place = argparse.Namespace(path=path, run=None, length=length)
+    return opened.open_embedder(place, options)
+
+
+def test_a_teacher_reads_what_it_can_whatever_its_student_reads(workspace):
+    found = embedder_at(workspace.make("sentence_embedding") / "student", 4)
+    assert found.sequence_length == found.loaded.sequence_length > 4
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ def file_of_logits():
             "'test' has no labels",
         ),
         (lambda: generate._lines("lines.txt"), "line 2: expected a text"),
-        (file_of_logits, "a.tflite returns logits"),
+        (lambda: embedder_at("a.tflite", None), "a.tflite returns logits"),
     ],
 )
 def test_models_and_texts_that_are_other_ones_are_refused(
