@@ -52,11 +52,6 @@ class TextTask:
     vocabulary_size: int
     targets: np.ndarray
 
-    @property
-    def title(self) -> str:
-        """The name of MediaPipe's class that opens the file."""
-        return title(self.labels is None)
-
     def model_ids(self, token_ids):
         """Returns the model's ids for the ids of `lines`."""
         if not len(self.targets):
