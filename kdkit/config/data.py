@@ -139,11 +139,6 @@ class Lines(Strict):
             raise ValueError("held_out needs files to train on")
         return self
 
-    @property
-    def all_files(self) -> tuple[str, ...]:
-        """The files to train and to measure on."""
-        return (*self.files, *self.held_out)
-
     def part(self, entries: Iterable, held_out: bool) -> Iterator:
         """Yields the entries of `files` to measure on, or to train on."""
         for number, entry in enumerate(
@@ -212,6 +207,13 @@ class Sentences(Lines):
     """The column with the sentences, for tables."""
     spans: data.SpanMasking = data.SpanMasking()
     """How spans are hidden."""
+
+    @model_validator(mode="after")
+    def _one_language_a_file(self):
+        for files in filter(None, (self.files, self.held_out)):
+            if self.languages and len(files) != len(self.languages):
+                raise ValueError("languages: one for each file, in its order")
+        return self
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the sentences to measure on, or the sentences to train on."""

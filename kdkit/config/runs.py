@@ -21,7 +21,7 @@ from kdkit.config.data import (
     Unlabeled,
 )
 from kdkit.config.fields import Folder, ModelPath, ModelPaths, Strict
-from kdkit.config.model import Sizes, Student
+from kdkit.config.model import Sizes, Static, Student
 from kdkit.errors import unknown
 from kdkit.models.sizes import POOLINGS
 from kdkit.recipes import RECIPES
@@ -308,6 +308,8 @@ class EmbedderConfig(Run):
             )
         if self.cache is None and kind != "texts":
             raise ValueError("teacher and student read other tokens: cache")
+        if kind != "texts" and isinstance(self.student, Static):
+            raise ValueError("student.dimensions needs the teacher's texts")
         if kind == "translations":
             if any(one.tap != SENTENCE_EMBEDDING for one in self.objectives):
                 raise ValueError("of other tokens, only vectors are compared")

@@ -111,6 +111,8 @@ class Masker(_Replacer):
         tokenizer = models.as_tokenizer(tokenizer)
         super().__init__(masking, tokenizer)
         if masking.whole_words:
+            if tokenizer.kind != "WordPiece":
+                raise UsageError("whole_words needs word pieces.")
             prefix = tokenizer.rust.model.continuing_subword_prefix
             pieces = tokenizer.get_vocabulary()
             continues = [piece.startswith(prefix) for piece in pieces]

@@ -35,7 +35,8 @@ class SavedInputs:
         content = hashlib.sha256()
         for weight in model.weights:
             content.update(keras.ops.convert_to_numpy(weight.value).tobytes())
-        content.update(json.dumps(tokenizer.get_vocabulary()).encode())
+        definition = models.as_tokenizer(tokenizer).definition
+        content.update(json.dumps([definition, length]).encode())
 
         def write(path):
             with own_names():

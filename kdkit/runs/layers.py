@@ -185,7 +185,7 @@ def task_layer(given: dict) -> tuple:
     saved, origin = _of_run(teacher)
     data = given.get("data", {})
     if saved and not data.keys() & {"task", "table"}:
-        data = saved | {"max_train_rows": None} | data
+        data = saved | data
     data, task = task_named(data, teacher)
     recipe = recipe_of(given)
     stages, student = recipe.stages_for(task), student_of(recipe.student)
@@ -213,7 +213,7 @@ def task_layer(given: dict) -> tuple:
 
 
 def _of_run(teacher) -> tuple[dict, str | None]:
-    """The data of a teacher's run, and the encoder that it began with.
+    """A teacher's data, without how it was read, and the encoder before it.
 
     Empty and `None` for models that kdkit train-teacher did not make.
     """
@@ -222,7 +222,8 @@ def _of_run(teacher) -> tuple[dict, str | None]:
         return {}, None
     origin = config["student"].get("checkpoint", "")
     is_there = os.path.exists(origin) or not os.path.isabs(origin)
-    return config["data"], origin if is_there else None
+    data = without(config["data"], "max_train_rows", "num_buckets")
+    return data, origin if is_there else None
 
 
 def with_steps(tree: dict, stages) -> dict:
@@ -281,7 +282,9 @@ def text_layer(given: dict) -> tuple:
     stages = STAGES.get(kind, ())
     if given["recipe"] != TEXT:
         recipe = recipe_of(given | {"model": family})
-        if family != "bert":  # one of its stages
+        if family == "bert":
+            layer["corpus"]["masking"] = {"share_of": recipe.mask_share_of}
+        else:  # one of its stages
             usual = recipe.stages[-1 if kind == "pairs" else 0].name
             given = {"only_stages": usual} | given
         stages = recipe.stages_on_text()

@@ -92,11 +92,12 @@ def run(
         config = _with_resolved(config, resolved(given, kind.config))
         # Only a directory with a config may have the files of the data.
         directory.write_config(config, provenance())
+        # Before the data is stored: a later start would read what is stored.
+        directory.log_once(Inputs(digests=inputs))
 
         with devices.chief_first():
             source = kind.source()
         caches = kind.open_caches()
-        directory.log_once(Inputs(digests=inputs))
         log_findings(directory, findings)
         log_rows(directory, source)
         kind.measure(directory, source, caches)

@@ -213,8 +213,8 @@ def make_optimizer(
         gradient_accumulation_steps=num_parts if num_parts > 1 else None,
         **settings,
     )
-    # Matches the Keras paths of biases and of layer normalisation.
+    # Parts of the variables' names: biases, and the three of normalisations.
     optimizer.exclude_from_weight_decay(
-        var_names=["bias", "layer_norm", "gamma", "beta"]
+        var_names=["bias", "gamma", "beta", "scale"]
     )
     return optimizer

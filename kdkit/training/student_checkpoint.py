@@ -14,7 +14,10 @@ from kdkit.models.saving import LoadedModel, save_model, stored_size
 _log = logging.getLogger(__name__)
 MODES = ("auto", "min", "max")
 # Parts of the names of metrics that are better when they are larger.
-LARGER_IS_BETTER = ("acc", "auc", "f1", "precision", "recall", "iou", "corr")
+LARGER_IS_BETTER = (
+    *("acc", "auc", "f1", "fbeta", "precision", "recall", "iou", "io_u", "r2"),
+    *("corr", "cosine_similarity", "sensitivity", "specificity"),
+)
 
 
 class StudentCheckpoint(keras.callbacks.Callback):

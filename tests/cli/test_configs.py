@@ -192,6 +192,11 @@ def test_all_mistakes_in_a_command_are_told_together(capsys):
             {"corpus.kind": "sentences", "tokenizer": 400},
         ),
         (
+            ("pretrain", "--recipe", "distilbert", "--corpus", "a.txt")
+            + ("--teacher", "t"),
+            {"corpus.masking.share_of": "batch"},
+        ),
+        (
             ("distill", "sentence_embedding", "--texts", "a.txt")
             + ("--teacher", "t", "--layers", "2", "3"),
             {"student.layers": [2, 3], "data.scored": None},
@@ -249,7 +254,9 @@ def test_data_and_start_are_those_of_the_teachers_run(folder):
     assert config.pretrained == encoder
     assert config.student.copy_from == "pretrained"
     assert made("distill", "pkd", *NEW).student.copy_from == "teacher"
-    assert made("distill", "tinybert", "--teacher", run).pretrained is None
+    words = ("distill", "tinybert", "--teacher", run)
+    assert made(*words).pretrained is None
+    assert made(*words, "--parity", "tinybert").data.num_buckets is None
     (folder / "encoder" / "config.json").unlink()
     (folder / "encoder").rmdir()
     again = made("distill", "pkd", "--teacher", run)

@@ -77,6 +77,9 @@ distill sentence_embedding SMOKE stages.distillation.data=task | data=texts
 distill sentence_embedding SMOKE stages.distillation.hard_label_weight=1 \
 | no labels
 distill reranker_to_embedder SMOKE cache=null | read other tokens
+distill multilingual SMOKE student={"dimensions":8} | the teacher's texts
+pretrain --corpus a.txt b.txt --run-dir run corpus.kind=sentences \
+corpus.languages=["en"] student=SIZES --tokenizer 400 | one for each file
 distill pkd SMOKE --mixed-precision float16 --strategy mirrored | one device
 distill pkd SMOKE --quantize int4 --mixed-precision bfloat16 | round in float32
 """

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from kit.encoders import tokenizer as family_tokenizer
 
 from kdkit import data, tasks
 from kdkit.data.augmented import read_copies
@@ -281,6 +282,11 @@ CALLS = {
     "share_of": (lambda: data.Masking(share_of="corpus"), "'row' or 'batch'"),
     "whole_words": (
         lambda: data.Masking(share_of="batch", whole_words=True), "whole_words"
+    ),
+    "words_of_byte_pairs": (
+        lambda: data.Masker(
+            data.Masking(whole_words=True), family_tokenizer("roberta")
+        ), "word pieces",
     ),
 }  # fmt: skip
 

@@ -48,3 +48,21 @@ def test_a_step_has_its_own_place(tmp_path):
     folder = tmp_path / "run"
     assert place_of_step(chain, "general", folder) == tmp_path / "there"
     assert place_of_step(chain, "teacher", folder) == folder / "teacher_run"
+
+
+def test_a_failed_start_does_not_hand_its_texts_to_the_next(tmp_path):
+    texts, pieces = tmp_path / "texts.txt", tmp_path / "vocab.txt"
+    pieces.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+    sizes = {"num_layers": 1, "hidden_dim": 8, "num_heads": 2}
+    config = config_of(
+        "pretraining",
+        {
+            "corpus": {"files": [str(texts)], "sequence_length": 16},
+            "tokenizer": str(pieces),
+            "student": {**sizes, "intermediate_dim": 8},
+        },
+    )
+    for lines, told in ((50, "too short"), (2000, "other inputs")):
+        texts.write_text("a b\n" * lines)
+        with pytest.raises(ValueError, match=told):
+            module.run(config, tmp_path / "run")

@@ -42,6 +42,7 @@ def test_weight_decay_spares_biases_and_norms():
         keras.layers.Dense(2, name="dense"),
         keras.layers.LayerNormalization(name="layer_norm"),
     ]
+    layers.append(keras.layers.RMSNormalization(name="norm"))
     model = keras.Sequential([keras.Input((3,)), *layers])
     weights = model.trainable_variables
     optimizer.build(weights)
