@@ -96,7 +96,8 @@ def run(words):
         **first.get("signature", {}),
         "arms": rows,
     }
-    _print_table(answer, ablation.source, "held-out text" if is_text else "dev")
+    where = "held-out text" if is_text else configs[0].data.dev_split
+    _print_table(answer, ablation.source, where)
     print(json.dumps(answer))
 
 

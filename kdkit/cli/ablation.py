@@ -114,5 +114,6 @@ def _learning(config, stage, student, pretrained):
 
 def num_examples(done: Run) -> int | None:
     """Returns the number of examples that an arm's run was measured on."""
-    found = [event.examples for event in done.events(Evaluation)]
+    split = done.config.data.dev_split
+    found = [event.examples for event in done.events(Evaluation, split=split)]
     return next((count for count in reversed(found) if count), None)

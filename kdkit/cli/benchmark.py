@@ -105,29 +105,17 @@ def run(words):
     """Measures files and prints their latencies."""
     parser = VerbParser("benchmark", __doc__, VALUES, {"measurement": FLAGS})
     options = parser.parse_args(words)
-    load_tensorflow()
-    benchmark_files(options)
-
-
-TEXT = 512  # tokens per text, as in LightPAFF's table 4
-# Texts for --end-to-end: different ones, so that no cache helps.
-NUM_TEXTS = 64
-NUM_WORDS = 16  # in a generated text; SST-2's dev split has 19 on average
-SEED = 0
-
-_log = logging.getLogger(__name__)
-
-
-def benchmark_files(options) -> None:
-    """Measures files in turn, and then prints one line of JSON."""
-    from kdkit import export
-    from kdkit.cli.places import locate
-    from kdkit.reporting.cards import CARD, write_card
-
     if options.adb is None:
         reject_given(options, ("benchmark_model",), "without --adb")
     else:
         require(options, "benchmark_model")
+        reject_given(options, ("end_to_end", "tokenizer"), "with --adb")
+    load_tensorflow()
+
+    from kdkit import export
+    from kdkit.cli.places import locate
+    from kdkit.reporting.cards import CARD, write_card
+
     # A run may also have files that these options do not measure.
     only = options.delegate or options.adb is not None
     exporters = [
@@ -193,6 +181,15 @@ def benchmark_files(options) -> None:
         for report in reports
     ]
     print(json.dumps({"results": results}))
+
+
+TEXT = 512  # tokens per text, as in LightPAFF's table 4
+# Texts for --end-to-end: different ones, so that no cache helps.
+NUM_TEXTS = 64
+NUM_WORDS = 16  # in a generated text; SST-2's dev split has 19 on average
+SEED = 0
+
+_log = logging.getLogger(__name__)
 
 
 def _files(name, exporters):

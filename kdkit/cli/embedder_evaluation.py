@@ -1,4 +1,4 @@
-"""Opens embedders with the texts that they are measured on.
+"""Measures embedders.
 
 An embedder is measured on pairs with scores, on queries with documents and
 judgements, or on translations. The texts are read before the model is loaded.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import models, tasks
-from kdkit.cli.opened import Measurable, open_embedder
+from kdkit.cli.opened import described_at, open_embedder
 from kdkit.cli.places import (
     measured_task,
     names_a_table,
@@ -65,8 +65,8 @@ class _Texts:
         return np.any([_are_among(side, hashes) for side in sides], axis=0)
 
 
-def open_on_embeddings(place, options, folder) -> Measurable:
-    """Opens an embedder with the texts that it is measured on."""
+def measure_vectors(place, options, folder) -> tuple[dict, dict]:
+    """Measures an embedder on texts of two sides."""
     texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
     about, known = dict(texts.about), _trained_texts(place, options)
@@ -85,7 +85,7 @@ def open_on_embeddings(place, options, folder) -> Measurable:
     if opened.loaded is not None:
         conventions = opened.loaded.conventions
     else:
-        read = options.tokenizer or place.run.path
+        read = described_at(place, options.tokenizer)
         conventions = models.find(read).conventions
     prompts = [*map(conventions.prompt, texts.roles)]
     if any(prompts):
@@ -93,47 +93,31 @@ def open_on_embeddings(place, options, folder) -> Measurable:
     similarity = conventions.similarity
     if similarity != "cosine" and options.bitext is None:
         about["similarity"] = similarity
-    details = {}
-
-    def measure():
-        every = [
-            prompt + text
-            for prompt, side in zip(prompts, texts.sides, strict=True)
-            for text in side
-        ]
-        vectors, details["texts_cut"] = embed_and_count(
-            opened.runs, every, opened.tokenizer, opened.sequence_length
-        )
-        _require_dimensions(options, vectors.shape[1])
-        reason = embedding_metrics.collapse(vectors)
-        if reason is not None and len({*every}) > 1:
-            details["collapsed"] = reason
-        vectors = np.split(vectors, [len(texts.sides[0])])
-        if options.dimensions is not None:
-            details["metrics_by_dimensions"] = {
-                str(width): texts.metrics(
-                    *(side[:, :width] for side in vectors),
-                    examples,
-                    similarity,
-                )
-                for width in options.dimensions
-            }
-        if known is not None:
-            details.update(_overlap(texts, known, vectors, similarity))
-        return texts.metrics(*vectors, examples, similarity)
-
     about["sequence_length"] = opened.sequence_length
-    content = {"data_digest": inputs.rows_digest(list(texts.sides))}
-    return Measurable(
-        about,
-        content,
-        measure,
-        opened.model,
-        place.run,
-        place.arm,
-        texts.rows_digest,
-        details,
+    every = [
+        prompt + text
+        for prompt, side in zip(prompts, texts.sides, strict=True)
+        for text in side
+    ]
+    vectors, about["texts_cut"] = embed_and_count(
+        opened.runs, every, opened.tokenizer, opened.sequence_length
     )
+    _require_dimensions(options, vectors.shape[1])
+    reason = embedding_metrics.collapse(vectors)
+    if reason is not None and len({*every}) > 1:
+        about["collapsed"] = reason
+    vectors = np.split(vectors, [len(texts.sides[0])])
+    about["metrics"] = texts.metrics(*vectors, examples, similarity)
+    if options.dimensions is not None:
+        about["metrics_by_dimensions"] = {
+            str(width): texts.metrics(
+                *(side[:, :width] for side in vectors), examples, similarity
+            )
+            for width in options.dimensions
+        }
+    if known is not None:
+        about.update(_overlap(texts, known, vectors, similarity))
+    return about, {"data_digest": texts.rows_digest}
 
 
 def reading_in_words(result) -> str:

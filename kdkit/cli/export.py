@@ -132,19 +132,9 @@ def parser() -> VerbParser:
 def run(words):
     """Exports a model."""
     options = parser().parse_args(words)
+    reject_given(options, ("test",), "by kdkit export, which measures on dev")
     load_tensorflow()
-    export_model(options)
 
-
-TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
-    "multi-label": "multi_label_classification",
-    "regression": "regression",
-}
-
-
-def export_model(options) -> None:
-    """Exports a MODEL in every requested precision."""
     from kdkit import export
     from kdkit.cli.places import locate
 
@@ -164,6 +154,13 @@ def export_model(options) -> None:
             run = str(_as_written(place.run.path))  # the model is inside it
         paths = [*map(str, targets.values())]
         log_next(after_export(run, paths, options.sequence_length))
+
+
+TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
+PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
+    "multi-label": "multi_label_classification",
+    "regression": "regression",
+}
 
 
 def export_to(path: pathlib.Path, *words: str) -> None:

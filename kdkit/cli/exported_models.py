@@ -24,6 +24,7 @@ from kdkit.export.quantization import (
 )
 from kdkit.models.conventions import PLAIN
 from kdkit.models.heads import untrained_head
+from kdkit.runs import inputs
 from kdkit.training.text import load_sentences
 
 VERIFICATION_ROWS = 256
@@ -44,7 +45,7 @@ class ExportedModel:
         verification_data: as in `kdkit.export.to_litert`.
         calibration_data: as in `kdkit.export.to_litert`.
         encoded: encoded examples to measure files on, or `None`.
-        noted: dict. The task and the split that the metrics are from.
+        noted: dict. The task, the split and the rows of the metrics.
         mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
     """
 
@@ -97,7 +98,10 @@ def _read_classifier(place, exporter, options):
     examples = opened.read(split)
     encoded = opened.encode_rows(examples)
     calibration = _calibration(
-        options, lambda: _batches(opened.encode("train", CALIBRATION_ROWS))
+        options,
+        lambda: _batches(
+            opened.encode_some(opened.read("train"), CALIBRATION_ROWS)
+        ),
     )
 
     def training_texts():
@@ -115,10 +119,14 @@ def _read_classifier(place, exporter, options):
     return ExportedModel(
         opened,
         length,
-        _batches(opened.encode(split, VERIFICATION_ROWS)),
+        _batches(opened.encode_some(examples, VERIFICATION_ROWS)),
         calibration,
         encoded,
-        {"task": opened.task.name, "split": split},
+        {
+            "task": opened.task.name,
+            "split": split,
+            "data_digest": inputs.rows_digest(examples),
+        },
         found,
     )
 
@@ -210,10 +218,14 @@ def _read_embedder(place, exporter, options):
         _calibration(options, lambda: None)
         found = for_mediapipe(exporter, opened, length)
         return ExportedModel(opened, length, mediapipe=found)
-    compared, others = (
-        data.encode(Examples((part,)), opened.tokenizer, opened.sequence_length)
-        for part in texts
-    )
+    prompts = itertools.cycle(about.training_prompts)
+    texts = [[next(prompts) + text for text in part] for part in texts]
+
+    def encoded(texts):
+        examples = Examples((texts,))
+        return data.encode(examples, opened.tokenizer, opened.sequence_length)
+
+    compared = encoded(texts[0])
     found = for_mediapipe(
         exporter,
         opened,
@@ -221,7 +233,9 @@ def _read_embedder(place, exporter, options):
         lambda: texts[1],
         lambda: (texts[0], compared.contents()),
     )
-    calibration = _calibration(options, lambda: _batches(others))
+    calibration = _calibration(
+        options, lambda: _batches(encoded(texts[1][:CALIBRATION_ROWS]))
+    )
     return ExportedModel(
         opened, length, _batches(compared), calibration, mediapipe=found
     )

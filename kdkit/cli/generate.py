@@ -116,14 +116,7 @@ def run(words):
     groups = {"text": FLAGS, "encoder-decoders": WRITTEN}
     options = VerbParser("generate", __doc__, VALUES, groups).parse_args(words)
     load_tensorflow()
-    print_text(options)
 
-
-MAX_TOKENS = 64
-
-
-def print_text(options) -> None:
-    """Prints the prompt with a decoder's continuation, or a target for it."""
     from kdkit import generation
     from kdkit.cli.opened import is_writer, open_place
     from kdkit.cli.places import locate
@@ -147,6 +140,9 @@ def print_text(options) -> None:
         [end],
     )
     show(opened.tokenizer.detokenize([*given, *map(int, new)]))
+
+
+MAX_TOKENS = 64
 
 
 def _sampler(options):
@@ -211,7 +207,6 @@ def print_written(options) -> None:
             "beams": dataclasses.asdict(search),
             "max_tokens": max_tokens,
             "tokenizer": options.tokenizer,
-            "kept_input": options.kept_input,
         }
         key = digest_of_text(json.dumps(made_from))
         _write(writer, sources, options, key)

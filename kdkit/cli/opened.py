@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import export, models, quantization
-from kdkit.cli.places import Place, measured_task
+from kdkit.cli.places import Place, described_at, measured_task
 from kdkit.cli.verb_flags import reject_given, unread
 from kdkit.config.data import Pairs
 from kdkit.errors import UsageError
@@ -78,6 +78,8 @@ def open_place(
         runs = export.open_file(place.path)
         is_pair = runs.kind == ENCODER_DECODER
         most = runs.room if is_pair else runs.sequence_length
+        if own_first and place.arm == "teacher":
+            lengths = [most]
         read = file_tokenizer(place, tokenizer)
     else:
         loaded = load(place.path)
@@ -97,8 +99,7 @@ def open_place(
 
 def _tokenizer_of(place, source):
     """The tokenizer at a place, or that of the model's run."""
-    if source is None and place.run is not None:
-        source = place.run.path
+    source = described_at(place, source)
     return None if source is None else models.load_tokenizer(source)
 
 
@@ -151,13 +152,10 @@ class OpenedOnTask(Opened):
         self.require_same_rows(split, examples)
         return examples
 
-    def encode(self, split, max_rows=None):
-        """Returns a split of the task, or some of its examples, encoded."""
-        examples = self.read(split)
-        if max_rows is not None:
-            rows = np.random.default_rng(0).permutation(len(examples))
-            examples = examples.take(rows[:max_rows])
-        return self.encode_rows(examples)
+    def encode_some(self, examples, count):
+        """Returns some of the examples encoded."""
+        rows = np.random.default_rng(0).permutation(len(examples))
+        return self.encode_rows(examples.take(rows[:count]))
 
     def encode_rows(self, examples):
         """Returns examples encoded."""
@@ -262,32 +260,3 @@ def languages_of(options, opened: Opened) -> tuple[str | None, str | None]:
             f"{', '.join(known)}. Received: none."
         )
     return opened.languages
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurable:
-    """A model with data to measure it on, as often as needed.
-
-    Args:
-        about: dict. A description of the data, as JSON data.
-        content: dict. The checksum that identifies the data, as JSON data:
-            `data_digest` and `sequence_length`, unless that is in `about`.
-        measure: callable without arguments. Returns the metrics with the
-            model's current weights, the main one first.
-        model: `keras.Model`, or `None` for an exported file.
-        run: the model's `kdkit.runs.directory.Run`, or `None`.
-        arm: string or `None`. The model's name in the run.
-        rows_digest: string or `None`. The checksum of a task's examples before
-            encoding, which no tokenizer changes.
-        details: dict. Further results of the last `measure`, as JSON data.
-            Defaults to `{}`.
-    """
-
-    about: dict
-    content: dict
-    measure: Callable[[], dict]
-    model: object
-    run: object = None
-    arm: str | None = None
-    rows_digest: str | None = None
-    details: dict = dataclasses.field(default_factory=dict)

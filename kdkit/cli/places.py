@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 
-from kdkit import tasks
+from kdkit import models, tasks
 from kdkit.cli.verb_flags import TABLE, reject_given, require, unread
 from kdkit.config.data import TaskData
 from kdkit.config.runs import AnyRun
@@ -149,6 +149,18 @@ def teacher_of(place: Place) -> Place:
     )
 
 
+def described_at(place: Place, source: str | None):
+    """Returns where the tokenizer and the labels of an exported file are.
+
+    That is `source`, which the user gave, or the run, or its teacher.
+    """
+    if source is not None or place.run is None:
+        return source
+    if place.arm == "teacher" and place.run.config.teachers:
+        return teacher_of(place).path
+    return place.run.path
+
+
 def _find_run(path):
     """The run directory that is `path` or holds it."""
     if not path.exists():
@@ -177,19 +189,21 @@ def measured_task(place, options) -> tuple[Task, str | None]:
     """Returns the task to measure a model on, and its data directory."""
     of_run, folder = place.task_data, options.data_dir
     if names_a_table(options):
-        return _measured_tables(place, options), None
+        return _measured_tables(place, options), folder
     if of_run is None or options.task not in (None, of_run.task):
         require(options, "task")
-        is_file = options.task.endswith(".toml")
-        make = tasks.from_toml if is_file else tasks.get_task
-        return make(options.task).for_data(folder), folder
-    return task_of(of_run, folder or of_run.data_dir)
+        if options.task.endswith(".toml"):
+            task = tasks.from_toml(options.task, _classes_at(place, options))
+        else:
+            task = tasks.get_task(options.task)
+        return task.for_data(folder), folder
+    return task_of(of_run, folder)
 
 
 def task_of(config: TaskData, data_dir=None) -> tuple[Task, str | None]:
     """Returns the task of a run's data, and the folder with its files."""
     if config.table is not None:
-        return tasks.task_of_table(config.table, config.task), None
+        return tasks.task_of_table(config.table, config.task), data_dir
     folder = data_dir or config.data_dir
     return tasks.get_task(config.task).for_data(folder), folder
 
@@ -210,7 +224,14 @@ def _measured_tables(place, options):
         return tasks.task_of_table(table, place.task_data.task)
     reject_given(options, ("task",), "with a table of your own")
     require(options, *COLUMNS)
-    return tasks.from_table(**named, teacher=place.path)
+    return tasks.from_table(**named, teacher=_classes_at(place, options))
+
+
+def _classes_at(place, options):
+    """Where the names of a model's classes are."""
+    if models.find(place.path).class_names:
+        return place.path
+    return described_at(place, options.tokenizer)
 
 
 def require_labels(rows, split) -> None:

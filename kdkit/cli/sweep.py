@@ -69,6 +69,7 @@ MEASURED = (
     "corpus.masking", "corpus.spans", "corpus.held_out",
     "corpus.held_out_every", "corpus.sequence_length", "corpus.column",
     "corpus.columns", "corpus.detokenizer", "corpus.one_document", "tokenizer",
+    "student.checkpoint", "student.copy_from",
 )  # fmt: skip
 # The same, if the held-out text is from the training files.
 MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
@@ -231,6 +232,8 @@ def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
         names = MEASURED
         if not config.corpus.held_out:
             names += MEASURED_OF_FILES
+        if config.has_random_weights:
+            names += ("teacher",)  # whose tokenizer the student has
     for field in axes:
         if field in ("recipe", "parity", "kind"):
             raise UsageError(
@@ -258,7 +261,7 @@ def _metric(config) -> tuple[str, int, str]:
     from kdkit.training.tasks import open_task
 
     if config.kind == "task":
-        return open_task(config.data).primary_metric, -1, "dev"
+        return open_task(config.data).primary_metric, -1, config.data.dev_split
     if config.kind == "text":
         return "perplexity", 1, "held_out"
     raise UsageError("A sweep ranks runs on a task or on text.")
@@ -288,7 +291,7 @@ def _show(recipe, config, axes, found, curves):
     first, *fields = axes
     is_text = config.kind == "text"
     subject = "text" if is_text else config.data.task
-    where = " on text held out" if is_text else " on dev"
+    where = f" on {'text held out' if is_text else found['split']}"
     rows = [
         Row(
             json.dumps(trial["values"][first]),

@@ -1,4 +1,4 @@
-"""Opens language models with the text that they are measured on."""
+"""Measures language models."""
 
 import dataclasses
 import pathlib
@@ -6,7 +6,6 @@ import sys
 
 from kdkit import generation, models
 from kdkit.cli.opened import (
-    Measurable,
     languages_of,
     open_writer,
     require_positions,
@@ -46,8 +45,8 @@ def run_on_text(place, options):
     return place.corpus if is_run else None
 
 
-def open_on_text(place, options, folder) -> Measurable:
-    """Opens a language model with the text that it is measured on."""
+def measure_on_text(place, options, folder) -> tuple[dict, dict]:
+    """Measures a language model on text."""
     own = run_on_text(place, options)
     masking = Masking() if own is None else own.masking
     length = options.sequence_length
@@ -93,13 +92,8 @@ def open_on_text(place, options, folder) -> Measurable:
     }
     if not is_causal(loaded.model):
         about["masking"] = dataclasses.asdict(masking)
-    return Measurable(
-        about,
-        {"data_digest": digest(folder)},
-        lambda: source.evaluate(forward)["metrics"],
-        loaded.model,
-        None if own is None else place.run,
-    )
+    about["metrics"] = source.evaluate(forward)["metrics"]
+    return about, {"data_digest": digest(folder)}
 
 
 def _how_read(text):
@@ -123,8 +117,8 @@ def _pack(text, loaded, folder, stride):
 LEAST_EFFECT = 1.05
 
 
-def open_on_sentences(place, options, folder) -> Measurable:
-    """Opens an encoder-decoder with the text that it is measured on."""
+def measure_on_sentences(place, options, folder) -> tuple[dict, dict]:
+    """Measures an encoder-decoder on pairs, or on hidden spans."""
     opened = open_writer(place, options.tokenizer, options.sequence_length)
     text = _text(options, opened)
     require_vocabulary(text, opened.tokenizer)
@@ -173,25 +167,21 @@ def open_on_sentences(place, options, folder) -> Measurable:
             "column": text.column,
             "spans": dataclasses.asdict(text.spans),
         }
-    forward = None if opened.model is None else make_forward(opened.model)
-
-    def measure():
-        measured = {}
-        if writer is not None:
-            pairs = zip(*text.pairs(held_out=True), strict=True)
-            sources, targets = map(list, pairs)
-            written, language = writer(sources), text.sides[1]
-            measured = generation_metrics(written, targets, language)
-        if forward is not None:
-            measured |= source.evaluate(forward)["metrics"]
-            if writer is not None and len(held_out) > 1:
-                measured |= _reading(forward, source, measured["perplexity"])
-        return measured
-
+    measured = {}
+    if writer is not None:
+        pairs = zip(*text.pairs(held_out=True), strict=True)
+        sources, targets = map(list, pairs)
+        written, language = writer(sources), text.sides[1]
+        measured = generation_metrics(written, targets, language)
+    if opened.model is not None:
+        forward = make_forward(opened.model)
+        measured |= source.evaluate(forward)["metrics"]
+        if writer is not None and len(held_out) > 1:
+            measured |= _reading(forward, source, measured["perplexity"])
     texts = list(text.texts(held_out=True))
-    content = {"data_digest": inputs.rows_digest(texts)}
-    run, arm = place.run, place.arm
-    return Measurable(about, content, measure, opened.model, run, arm)
+    return about | {"metrics": measured}, {
+        "data_digest": inputs.rows_digest(texts)
+    }
 
 
 def _reading(forward, source, perplexity):

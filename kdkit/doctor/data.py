@@ -6,7 +6,7 @@ from kdkit.data.encoding import tokenize
 from kdkit.data.selection import normalized
 from kdkit.data.tables import is_csv_quoted
 from kdkit.data.unlabeled import read_unlabeled
-from kdkit.doctor.examined import SAMPLE
+from kdkit.doctor.examined import SAMPLE, TEXTS
 from kdkit.doctor.findings import outcome_of, share
 from kdkit.models import as_tokenizer
 
@@ -33,6 +33,8 @@ def rows_kept_apart(run):
         ]
         inside = [row for row in rows if row in known]
         found = "are also trained on"
+        if len(run.texts[train]) == TEXTS:
+            found = f"are also among the first {TEXTS:,} to train on"
         if inside:
             found += f", such as {' | '.join(inside[0])[:60]!r}"
         advice = (

@@ -9,7 +9,8 @@ import sklearn.metrics
 
 from kdkit.data.own_tables import set_aside_in_words
 from kdkit.doctor.findings import OK, RUINS, WARNING, share
-from kdkit.models.places import RUN_FILE
+from kdkit.io.reading import read_json
+from kdkit.models.places import CONFIG, RUN_FILE
 from kdkit.tasks import Regression, SingleLabel
 from kdkit.tasks.baseline import FEWEST_ANSWERS
 
@@ -77,7 +78,7 @@ def dev_set_aside(run):
         return
     for place in map(pathlib.Path, run.config.teachers):
         folders = (place, place.parent)
-        if not any((one / RUN_FILE).is_file() for one in folders):
+        if not any(_sets_aside(one, table) for one in folders):
             yield (
                 WARNING,
                 f"dev is {set_aside_in_words(table.train)}. If {place} was "
@@ -85,6 +86,15 @@ def dev_set_aside(run):
                 "accuracies on dev are too high.",
                 "Pass --dev with rows that the teacher has not seen.",
             )
+
+
+def _sets_aside(folder, table):
+    """Whether a run has set the same rows of a table aside."""
+    if not (folder / RUN_FILE).is_file():
+        return False
+    data = read_json(folder / CONFIG, "a run's config").get("data") or {}
+    own = data.get("table") or {}
+    return own.get("train") == table.train and not own.get("dev")
 
 
 def teacher_logits(run):

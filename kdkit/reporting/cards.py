@@ -17,7 +17,7 @@ from kdkit import export
 from kdkit.exported import ExportReport
 from kdkit.io.files import write_text
 from kdkit.models.places import HUGGING_FACE as HUB
-from kdkit.models.places import find
+from kdkit.models.places import MODULES, find
 from kdkit.reporting.formatting import millions, portable_path
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.results import (
@@ -54,7 +54,6 @@ PIPELINES = {  # of the Hub, by the end of the class in `config.json`
     "LMHeadModel": "text-generation",
 }
 CHECKPOINTS = ("hf", "sentence_transformers")  # directories with one card each
-MODULES = "modules.json"  # of sentence-transformers
 
 
 def write_card(

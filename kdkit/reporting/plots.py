@@ -3,6 +3,7 @@
 import collections
 import io
 import pathlib
+import statistics
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -181,11 +182,13 @@ def plot_trade_off(runs: Sequence[RunRecords]) -> str:
                 color = COLORS[line.arm]
                 if len(owners) > 2 and line.arm != "teacher":
                     color = f"C{owners.index(line.owner)}"
-                cost = _mean(line.of(key)) / (1 if key == "median_ms" else 1e6)
+                cost = statistics.fmean(line.of(key)) / (
+                    1 if key == "median_ms" else 1e6
+                )
                 parts = (line.owner, line.arm, line.name)
                 panel.plot(
                     cost,
-                    shown.scale * _mean(line.of(metric)),
+                    shown.scale * statistics.fmean(line.of(metric)),
                     _MARKERS.get(line.name.rpartition(" ")[2], "o"),
                     color=color,
                     markersize=8,
@@ -201,10 +204,6 @@ def plot_trade_off(runs: Sequence[RunRecords]) -> str:
 
     title = metric_format(metric).heading()
     return draw(title, paint, (3.7, 3.6), len(panels)) if panels else ""
-
-
-def _mean(values):
-    return sum(values) / len(values)
 
 
 def plot_values(

@@ -100,12 +100,18 @@ class RunRecords:
 
     @property
     def subject(self) -> str:
-        """What the run is measured on: its task, or its text."""
-        return (
-            self.config.corpus.model_dump_json()
-            if self.is_on_text
-            else self.task
-        )
+        """What the run is measured on: its text, or its task and examples."""
+        if self.is_on_text:
+            return self.config.corpus.model_dump_json()
+        data, names = self.config.data, ("data.held_out", "data.files")
+        data = data.scored if self.config.kind == "embedder" else data
+        if data is not None:
+            names = (data.dev_split,)
+        digests = {}
+        for event in self.events_of(Inputs):
+            digests = event.digests
+        found = [digests[name][:8] for name in names if digests.get(name)]
+        return " ".join(filter(None, [self.task, *found[:1]]))
 
     @property
     def has_reranker(self) -> bool:

@@ -24,6 +24,7 @@ from kdkit.runs.events import (
     Best,
     Evaluation,
     Export,
+    Inputs,
     Latency,
     Model,
     RunFinished,
@@ -196,7 +197,9 @@ def exported_files(run: RunRecords, arm: str) -> list[tuple[Export, dict]]:
 def is_shown(run: RunRecords, file: Export) -> bool:
     """Whether a file was measured on what the run's tables show."""
     same_task = file.task in (None, run.task)
-    return same_task and file.split == shown_split(run)
+    own = (one.digests.get(file.split) for one in run.events_of(Inputs))
+    rows = {file.data_digest, *own} - {None}
+    return same_task and len(rows) < 2 and file.split == shown_split(run)
 
 
 def _file_order(file):
@@ -344,7 +347,7 @@ def comparison_table(runs: Sequence[RunRecords]) -> Table:
         name = ", ".join(
             filter(None, (one.owner, one.called, one.name, *setting))
         )
-        if len(one.values) < whole[one.owner, one.arm]:
+        if len(one.values) < whole.get((one.owner, one.arm), 0):
             name += f" ({run_count(one.values)})"
         cells = (
             _cell(number, one.of(key), len(one.values))

@@ -55,11 +55,10 @@ SMOKE = (
     "This smoke run shows that every step runs. Its numbers mean nothing: the "
     "data is generated, and the models are tiny and hardly trained."
 )
+OVER_WORDS = "word_perplexity"  # comparable across vocabularies
 GENERATED_TASK, RUIN = "sentiment", "ruins the run"
 # Fields of a measurement that are no description of its data.
-_NOT_DATA = (
-    "arm", "metrics", "examples", "data_digest", "rows_digest", "collapsed"
-)  # fmt: skip
+_NOT_DATA = ("arm", "metrics", "examples", "data_digest", "collapsed")
 
 
 def run_title(run: RunRecords) -> str:
@@ -244,6 +243,8 @@ def differences(runs: Sequence[RunRecords]) -> list[str]:
     groups = group_by_seed(runs)
     places = [group[0].run_dir.resolve() for group in groups]
     metric, subject = main_metric(runs[0]), runs[0].subject
+    if all(_value(run, run.trained_arm, OVER_WORDS) for run in runs):
+        metric = OVER_WORDS
     shown, compared, found = metric_format(metric), [], []
     for name, group in zip(names_apart(places), groups, strict=True):
         values = [_value(run, run.trained_arm, metric) for run in group]
@@ -354,7 +355,7 @@ def _data(run, event):
     """What was measured on, told apart where the same name has other data."""
     own = [one.digests.get(event.split) for one in run.events_of(Inputs)]
     text = _fields(event, *_NOT_DATA)
-    digest = event.rows_digest if event.split else event.data_digest
+    digest = event.data_digest
     if digest and digest not in own:
         text += f", content {digest[:8]}"
     return text

@@ -180,6 +180,7 @@ class Export(ExportReport, Event, kind="export"):
     metrics: dict | None = None
     split: str | None = None
     task: str | None = None
+    data_digest: str | None = None
     collapsed: str | None = None
 
 
@@ -213,7 +214,6 @@ class Measurement(Event, kind="measurement"):
     length_penalty: float | None = None
     signatures: dict | None = None
     data_digest: str | None = None
-    rows_digest: str | None = None
     file: str | None = None
     queries: str | None = None
     documents: str | None = None

@@ -54,8 +54,10 @@ evaluate a.txt --arm teacher | --arm is not read for a.txt
 evaluate @encoder --task sst2 --data-dir @data | without a trained head
 export | Missing: MODEL
 export nothing | Missing: --task
+export a.txt --test t.csv | --test is not read
 benchmark | Missing: FILE|RUN
 benchmark nothing.tflite | nothing.tflite
+benchmark a.txt --adb --benchmark-model b.txt --end-to-end | with --adb
 generate | Missing: MODEL
 generate nothing --prompt a | nothing
 generate . --prompt a --sampler random --temperature -1 | temperature
@@ -67,6 +69,8 @@ SWEEP data.dev_split=dev,other | data.dev_split decides what is measured
 sweep tinybert SMOKE --over learning_rate=1,2 | matches
 sweep pkd SMOKE --over temprature=1,2 | 'temprature'
 sweep pkd SMOKE --paper --over seed=1,2 | with --paper
+sweep lightpaff --corpus a.txt --teacher a --over teacher=a,b --run-dir run \
+| teacher decides what is measured
 sweep lightpaff --corpus a.txt --teacher a --num-layers 2 --over seed=1,2 \
 --run-dir run | '--num-layers'
 SWEEP temperature=1,2 temperature=3 | twice

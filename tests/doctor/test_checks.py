@@ -1,5 +1,6 @@
 """The doctor's checks of rows, texts and memory: one problem at a time."""
 
+import json
 import types
 
 import numpy as np
@@ -162,7 +163,10 @@ def test_a_teacher_may_have_learned_from_rows_that_are_set_aside(tmp_path):
     assert "10 % of a.csv set aside" in found
     assert not findings(dev=str(table))
     (teacher / "metrics.jsonl").touch()  # a run of kdkit sets them aside, too
-    assert not findings()
+    for files, count in (({}, 0), ({"dev": "dev.csv"}, 1)):
+        own = {"data": {"table": {"train": str(table), **files}}}
+        (teacher / "config.json").write_text(json.dumps(own))
+        assert len(findings()) == count
 
 
 NEEDED = 4 * (10**9 + 10**8 + 3 * 10**8)

@@ -14,6 +14,8 @@ from kdkit.reporting import (
     plot_trade_off,
     verdict,
 )
+from kdkit.reporting.results import exported_files
+from kdkit.reporting.words import differences
 
 STEP = config("teacher").model_dump(mode="json")
 ACCURACIES = {1: 0.8379, 2: 0.8429, 3: 0.8303}
@@ -318,6 +320,35 @@ def test_a_teacher_measured_on_two_tasks_has_two_rows(
         if name in ("teacher, teacher", "b, teacher")
     }
     assert accuracies == {"88.8", "66.0"}
+
+
+@pytest.fixture
+def two_runs(make_run):
+    """Two runs with one teacher and other students."""
+    runs = [make_run(name, student={"checkpoint": name}) for name in "ab"]
+    for number, run in enumerate(runs):
+        run.evaluation("teacher", None, None, 0.9)
+        run.evaluation("student", "s", 1, 0.8 + number / 100)
+    return runs
+
+
+def test_a_teacher_that_two_runs_have_timed_has_a_row_for_each(two_runs):
+    for run, time in zip(two_runs, (60.0, 70.0), strict=True):
+        run.latency(run.export("teacher", "fp32"), time)
+    found = comparison_table([run.records for run in two_runs])
+    cells = {cell for row in found.rows for cell in row.cells}
+    assert {"60.0", "70.0"} <= cells
+
+
+def test_numbers_on_other_rows_are_not_compared(two_runs):
+    assert differences([run.records for run in two_runs])
+    for run, rows in zip(two_runs, ("1" * 16, "2" * 16), strict=True):
+        run.log("inputs", digests={"dev": rows})
+        run.export("student", "int4", 0.5, data_digest="1" * 16)
+    assert not differences([run.records for run in two_runs])
+    for run, metrics in zip(two_runs, ({"accuracy": 0.5}, {}), strict=True):
+        ((file, _),) = exported_files(run.records, "student")
+        assert file.metrics == metrics
 
 
 def test_a_file_that_one_seed_has_timed_is_one_row(make_distillation):
