@@ -25,15 +25,14 @@ from kdkit.taps import number_later
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.callbacks import (
     Curves,
+    Progress,
     SeedEpochs,
     StopAtNonFinite,
 )
 from kdkit.training.checkpoints import StageCheckpoints, running_values
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.loop import Loop
-from kdkit.training.progress import Progress
 from kdkit.training.source import Source, make_forward
-from kdkit.training.trainers import make_trainer
+from kdkit.training.trainers import Loop, make_trainer
 
 _log = logging.getLogger(__name__)
 CALIBRATION_ROWS = 256
