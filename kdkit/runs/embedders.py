@@ -36,8 +36,12 @@ from kdkit.runs.log import log_before_training
 from kdkit.taps import ModelShape, own_names
 from kdkit.training.candidates import CACHED, candidates_source
 from kdkit.training.source import make_forward, predict_logits
-from kdkit.training.texts import ScoredPairs, texts_source
-from kdkit.training.translations import translations_source, vocabulary_texts
+from kdkit.training.texts import (
+    ScoredPairs,
+    texts_source,
+    translations_source,
+    vocabulary_texts,
+)
 
 _log = logging.getLogger(__name__)
 TEXTS = "texts"  # the folder of the encoded texts in a run
