@@ -7,7 +7,7 @@ from kdkit.augmentation.candidates import (
     Query,
     VectorNeighbors,
 )
-from kdkit.augmentation.files import write_augmented
+from kdkit.augmentation.run import write_augmented
 
 __all__ = [
     "Augmentation",
