@@ -1,6 +1,6 @@
 """Augmentation: copies of texts with some words replaced."""
 
-from kdkit.augmentation.augmenter import Augmentation, Augmenter
+from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.candidates import (
     MaskedWords,
     PieceNeighbors,
@@ -10,7 +10,6 @@ from kdkit.augmentation.candidates import (
 from kdkit.augmentation.run import write_augmented
 
 __all__ = [
-    "Augmentation",
     "Augmenter",
     "MaskedWords",
     "PieceNeighbors",

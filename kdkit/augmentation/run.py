@@ -8,7 +8,7 @@ import shutil
 import time
 
 from kdkit import models
-from kdkit.augmentation.augmenter import Augmentation, Augmenter
+from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.candidates import (
     MaskedWords,
     PieceNeighbors,
@@ -137,10 +137,12 @@ def _augmenter(settings):
         loaded.model, loaded.tokenizer, num_candidates, known
     )
     return Augmenter(
-        _replaced(settings),
         masked_words,
         neighbors,
         loaded.tokenizer,
+        settings.num_copies,
+        settings.probability,
+        settings.sequential,
         stop_words,
         settings.seed,
     )
@@ -155,18 +157,11 @@ def _made_from(settings):
         "stop_words": _digest(settings.stop_words),
         "parity": READINGS.get(settings.parity),
         "seed": settings.seed,
-        **vars(_replaced(settings)),
+        "num_copies": settings.num_copies,
+        "probability": settings.probability,
+        "num_candidates": settings.num_candidates,
+        "sequential": settings.sequential,
     }
-
-
-def _replaced(settings):
-    """How words are replaced."""
-    return Augmentation(
-        settings.num_copies,
-        settings.probability,
-        settings.num_candidates,
-        settings.sequential,
-    )
 
 
 def _digest(file):
