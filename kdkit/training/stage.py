@@ -106,9 +106,8 @@ class StageRun(keras.callbacks.Callback):
     """A stage of an arm.
 
     Args:
-        log: an object with the folders `checkpoints` and `tensorboard`, and
-            methods that log finished epochs and stages, as
-            `kdkit.runs.log.ArmLog`.
+        log: an object with the folders `checkpoints` and `tensorboard`, and a
+            method that logs a finished epoch, as `kdkit.runs.log.ArmLog`.
         arm: `Arm`.
         stage: `Stage`.
     """
@@ -151,7 +150,6 @@ class StageRun(keras.callbacks.Callback):
                     self.checkpoints.finish(arm.model, self.stage.keep_best)
                 else:
                     self.checkpoints.restore_final(arm.model)
-        self._log.finish_stage(self.stage.name)
 
     def _train(self, features):
         """Trains from the newest checkpoint to the last epoch."""
