@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from kdkit.config.runs import Training
+from kdkit.data.stream import make_forward
 from kdkit.io.signals import STOPS, StopSignals
 from kdkit.models.heads import (
     backbone_of,
@@ -31,7 +32,7 @@ from kdkit.training.callbacks import (
 )
 from kdkit.training.checkpoints import StageCheckpoints, running_values
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.source import Source, make_forward
+from kdkit.training.source import Source
 from kdkit.training.trainers import Loop, make_trainer
 
 _log = logging.getLogger(__name__)
