@@ -94,13 +94,12 @@ class Arm:
         encoder = backbone_of(self.model)
         with contextlib.nullcontext() if on_task else frozen_pooler(encoder):
             for stage in self.stages:
-                StageRun(log, self, stage).run()
+                last = StageRun(log, self, stage)
+                last.run()
             untrained = []
             if not any(stage.trains_head for stage in self.stages):
                 untrained = untrained_head(self.model)  # layers of the head
-            last = self.stages[-1]
-            epoch = StageRun(log, self, last).final_epoch
-        return log.best(last.name, epoch, tuple(untrained))
+        return log.best(stage.name, last.final_epoch, tuple(untrained))
 
 
 class StageRun(keras.callbacks.Callback):
