@@ -7,8 +7,7 @@ from kdkit import data
 from kdkit.export import measure_latencies  # noqa: F401
 from kdkit.models import language_model  # noqa: F401
 from kdkit.recipes import RECIPES
-from kdkit.teacher_cache.cache import TeacherCache
-from kdkit.teacher_cache.reading import OutputsOfTeachers
+from kdkit.teacher_cache.cache import OutputsOfTeachers, TeacherCache
 from kdkit.training import make_optimizer
 
 CACHES = tempfile.TemporaryDirectory()  # files are read until the end

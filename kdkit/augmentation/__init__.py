@@ -1,16 +1,15 @@
 """Augmentation: copies of texts with some words replaced."""
 
-from kdkit.augmentation.augmenter import Augmentation, Augmenter
+from kdkit.augmentation.augmenter import Augmenter
 from kdkit.augmentation.candidates import (
     MaskedWords,
     PieceNeighbors,
     Query,
     VectorNeighbors,
 )
-from kdkit.augmentation.files import write_augmented
+from kdkit.augmentation.run import write_augmented
 
 __all__ = [
-    "Augmentation",
     "Augmenter",
     "MaskedWords",
     "PieceNeighbors",

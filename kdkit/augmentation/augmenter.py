@@ -25,39 +25,6 @@ UNKNOWN = "[UNK]"
 _WORD = re.compile(r"[^\W_]+|[^\s]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Augmentation:
-    """The settings of an augmentation.
-
-    Args:
-        num_copies: int. N, the number of copies per text. Defaults to `20`.
-        probability: float. p_t, the probability that a replaceable word is
-            replaced. Defaults to `0.4`.
-        num_candidates: int. M, the number of candidates per word. Defaults to
-            `15`.
-        sequential: bool. Whether each prediction sees the replacements made so
-            far, as in algorithm 1 read literally. Otherwise candidates are
-            computed once, from the original text, as in the authors' code.
-            Defaults to `False`.
-
-    Raises:
-        UsageError: (a `ValueError`) if an argument is out of range.
-    """
-
-    num_copies: int = 20
-    probability: float = 0.4
-    num_candidates: int = 15
-    sequential: bool = False
-
-    def __post_init__(self):
-        least = min(self.num_copies, self.num_candidates)
-        if least < 1 or not 0 <= self.probability <= 1:
-            raise UsageError(
-                "num_copies and num_candidates must be at least 1, probability "
-                f"from 0 to 1. Received: {self}."
-            )
-
-
 class Augmenter:
     """Makes copies of texts with some words replaced.
 
@@ -68,26 +35,44 @@ class Augmenter:
     the number of its example, not on the other texts.
 
     Args:
-        augmentation: `Augmentation`.
         masked_words: `MaskedWords`.
         neighbors: callable from a list of words to a dict from each known word
             to a list of words.
         tokenizer: the tokenizer of `masked_words`.
+        num_copies: int. N, the number of copies per text. Defaults to `20`.
+        probability: float. p_t, the probability that a replaceable word is
+            replaced. Defaults to `0.4`.
+        sequential: bool. Whether each prediction sees the replacements made so
+            far, as in algorithm 1 read literally. Otherwise candidates are
+            computed once, from the original text, as in the authors' code.
+            Defaults to `False`.
         stop_words: collection of lower-case strings. Defaults to
             scikit-learn's English ones.
         seed: int. Defaults to `0`.
+
+    Raises:
+        UsageError: (a `ValueError`) if `num_copies` or `probability` is out of
+            range.
     """
 
     def __init__(
         self,
-        augmentation: Augmentation,
         masked_words: MaskedWords,
         neighbors,
         tokenizer,
+        num_copies: int = 20,
+        probability: float = 0.4,
+        sequential: bool = False,
         stop_words: Collection[str] | None = None,
         seed: int = 0,
     ):
-        self.augmentation = augmentation
+        if num_copies < 1 or not 0 <= probability <= 1:
+            raise UsageError(
+                "num_copies must be at least 1, probability from 0 to 1. "
+                f"Received: {num_copies=}, {probability=}."
+            )
+        self._num_copies, self._probability = num_copies, probability
+        self._draw = self._in_turn if sequential else self._at_once
         self._masked_words = masked_words
         self._neighbors = neighbors
         self._tokenize = functools.partial(tokenize, tokenizer=tokenizer)
@@ -118,10 +103,7 @@ class Augmenter:
             for number in range(len(texts))
         ]
         parsed = self._parse(texts)
-        draw = self._at_once
-        if self.augmentation.sequential:
-            draw = self._in_turn
-        drawn = draw(parsed, generators)
+        drawn = self._draw(parsed, generators)
         return [
             [
                 copy
@@ -189,22 +171,16 @@ class Augmenter:
         """Draws the replacements from candidates that the copies share."""
         candidates = self._candidates(texts)
         return [
-            draw(
-                found,
-                self.augmentation.num_copies,
-                self.augmentation.probability,
-                generator,
-            )
+            draw(found, self._num_copies, self._probability, generator)
             for found, generator in zip(candidates, generators, strict=True)
         ]
 
     def _in_turn(self, texts, generators):
         """Draws the replacements word by word, each from the copy so far."""
-        probability = self.augmentation.probability
         copies = [
             [
-                _Copy(text, generator, probability)
-                for _ in range(self.augmentation.num_copies)
+                _Copy(text, generator, self._probability)
+                for _ in range(self._num_copies)
             ]
             for text, generator in zip(texts, generators, strict=True)
         ]

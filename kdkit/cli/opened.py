@@ -10,12 +10,12 @@ from kdkit import export, models, quantization
 from kdkit.cli.places import Place, described_at, measured_task
 from kdkit.cli.verb_flags import reject_given, unread
 from kdkit.config.data import Pairs
+from kdkit.data.stream import make_forward
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.tasks import Task
-from kdkit.training.source import make_forward
 
 NO_TOKENIZER = "The file is in no run. Pass --tokenizer MODEL."
 

@@ -14,12 +14,12 @@ from kdkit.cli.verb_flags import beams, require, unread
 from kdkit.config.data import Corpus, Pairs, Sentences
 from kdkit.data import BatchStream, Masking
 from kdkit.data.packing import open_packed
+from kdkit.data.stream import make_forward
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.models.heads import is_causal
 from kdkit.runs import inputs
 from kdkit.tasks import generation_metrics, generation_signatures
-from kdkit.training.source import make_forward
 from kdkit.training.text import (
     load_sentences,
     other_sources,

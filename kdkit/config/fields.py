@@ -1,11 +1,7 @@
 """The types that fields of several configs have."""
 
-import ast
-import functools
-import itertools
 import os
 import pathlib
-import sys
 import typing
 from collections.abc import Iterator
 from typing import Annotated
@@ -23,37 +19,22 @@ tasks = LateModule("kdkit.tasks", "kdkit")
 class Strict(pydantic.BaseModel):
     """A config: unknown fields are errors, and nothing changes later."""
 
-    model_config = ConfigDict(**STRICT, frozen=True, defer_build=True)
+    model_config = ConfigDict(
+        **STRICT,
+        frozen=True,
+        defer_build=True,
+        use_attribute_docstrings=True,
+    )
 
     def replace(self, **changes) -> "Strict":
         """Returns a copy with some fields changed, checked again."""
         return type(self)(**{**dict(self), **changes})
 
 
-def descriptions(kind: type) -> dict[str, str]:
+def descriptions(kind: type[Strict]) -> dict[str, str]:
     """Returns the docstring of each field of a config."""
-    found = {}
-    for one in reversed(kind.__mro__):
-        if issubclass(one, Strict) and one is not Strict:
-            found |= _documented(one.__module__).get(one.__name__, {})
-    return found
-
-
-@functools.cache
-def _documented(module) -> dict[str, dict[str, str]]:
-    """The docstrings of fields in a module, by class; read when asked for."""
-    source = pathlib.Path(sys.modules[module].__file__).read_text("utf-8")
-    return {
-        one.name: {
-            field.target.id: text.value.value
-            for field, text in itertools.pairwise(one.body)
-            if isinstance(field, ast.AnnAssign)
-            and isinstance(getattr(text, "value", None), ast.Constant)
-            and isinstance(text, ast.Expr)
-        }
-        for one in ast.parse(source).body
-        if isinstance(one, ast.ClassDef)
-    }
+    fields = kind.model_fields
+    return {name: one.description or "" for name, one in fields.items()}
 
 
 def fields_of(kind: type) -> dict:

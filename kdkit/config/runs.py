@@ -277,6 +277,7 @@ class EmbedderConfig(Run):
     pooling: Literal[POOLINGS] | None = None
     """The pooling of an encoder that does not describe it."""
     cache: Cache | None = Cache()
+    """Cache the teachers' outputs: cache.directory."""
     control: bool = False
     """Measure the same student without distillation, too."""
 

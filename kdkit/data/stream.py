@@ -15,6 +15,7 @@ import numpy as np
 
 from kdkit.data.orders import EVALUATION, Buckets, FullBatches, TokenBatches
 from kdkit.late import keras, tf
+from kdkit.taps import select_inputs
 
 PREFETCHED = 4  # batches; 1 with features, which may be far larger
 BATCH_BYTES = 256_000_000  # of features, unless the user chose the batch size
@@ -345,3 +346,10 @@ def for_any_shape(function):
         return traced[0](batch)
 
     return run
+
+
+def make_forward(model):
+    """Returns the model's forward pass in inference mode, compiled once."""
+    return for_any_shape(
+        lambda batch: model(select_inputs(model, batch), training=False)
+    )

@@ -8,7 +8,6 @@ import numpy as np
 from kdkit.data.tables import Examples
 
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
-ROWS_PER_STEP = 1024  # examples read together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,14 +21,10 @@ class TfdsLayout:
 
 def read_tfds(layout: TfdsLayout, split: str) -> Examples:
     """Reads one split, downloading the dataset the first time."""
-    import tensorflow_datasets
+    import tensorflow_datasets as tfds
 
-    dataset = tensorflow_datasets.load(layout.name, split=layout.splits[split])
-    steps = list(dataset.batch(ROWS_PER_STEP).as_numpy_iterator())
-    columns = {
-        name: np.concatenate([step[name] for step in steps])
-        for name in (*layout.text_features, "label")
-    }
+    whole = tfds.load(layout.name, split=layout.splits[split], batch_size=-1)
+    columns = tfds.as_numpy(whole)
     texts = tuple(
         [text.decode("utf-8").strip() for text in columns[feature]]
         for feature in layout.text_features

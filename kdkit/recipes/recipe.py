@@ -34,10 +34,6 @@ class CopiedBlocks:
     rule: str
     share: float = 0.5
 
-    def count(self, depth: int) -> int:
-        """Returns the default number of blocks, for an encoder's number."""
-        return max(int(depth * self.share), 1)
-
     def __str__(self):
         encoder = {
             "pretrained": "the pretrained encoder",

@@ -11,6 +11,7 @@ import numpy as np
 
 from kdkit import models
 from kdkit.config.model import Layers, Static
+from kdkit.data.stream import make_forward
 from kdkit.errors import UsageError
 from kdkit.models import DenseSettings, LoadedModel, Pooling
 from kdkit.models.conventions import COSINE, DOT, MANHATTAN, PLAIN
@@ -35,9 +36,13 @@ from kdkit.runs.kinds import (
 from kdkit.runs.log import log_before_training
 from kdkit.taps import ModelShape, own_names
 from kdkit.training.candidates import CACHED, candidates_source
-from kdkit.training.source import make_forward, predict_logits
-from kdkit.training.texts import ScoredPairs, texts_source
-from kdkit.training.translations import translations_source, vocabulary_texts
+from kdkit.training.source import predict_logits
+from kdkit.training.texts import (
+    ScoredPairs,
+    texts_source,
+    translations_source,
+    vocabulary_texts,
+)
 
 _log = logging.getLogger(__name__)
 TEXTS = "texts"  # the folder of the encoded texts in a run

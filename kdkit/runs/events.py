@@ -137,15 +137,6 @@ class Evaluation(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StageFinished(Event, kind="stage_finished", key=("arm", "stage")):
-    """The end of a stage."""
-
-    arm: str
-    stage: str
-    seconds: float
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Best:
     """The final weights of an arm, and their metrics."""
 

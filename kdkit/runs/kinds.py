@@ -15,6 +15,7 @@ import numpy as np
 
 from kdkit import data, models
 from kdkit.config.model import Checkpoint, Layers, Mass
+from kdkit.data.stream import make_forward
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
@@ -26,7 +27,6 @@ from kdkit.taps import own_names
 from kdkit.training import text
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import ONE_DEVICE
-from kdkit.training.source import make_forward
 from kdkit.training.stage import Arm
 from kdkit.training.trainers import stage_distiller
 

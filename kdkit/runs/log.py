@@ -20,7 +20,6 @@ from kdkit.runs.events import (
     Evaluation,
     Model,
     RunFinished,
-    StageFinished,
     Unlabeled,
 )
 from kdkit.training.source import Source, measured
@@ -42,13 +41,6 @@ class ArmLog:
         where = {"arm": self._arm, "stage": stage, "epoch": epoch}
         self._run.log(Epoch(**where, **fields))
         self._run.log(Evaluation(**where, **evaluation))
-
-    def finish_stage(self, stage: str) -> None:
-        """Logs a stage's end and its seconds."""
-        where = {"arm": self._arm, "stage": stage}
-        epochs = self._run.events(Epoch, **where)
-        seconds = sum(event.seconds for event in epochs)
-        self._run.log(StageFinished(**where, seconds=seconds))
 
     def best(self, stage: str, epoch: int, untrained_layers: tuple) -> Best:
         """Returns the final weights: their epoch and its evaluation."""

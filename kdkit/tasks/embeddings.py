@@ -1,16 +1,15 @@
 """Embeds texts: from strings to vectors, with a model or an exported file."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
 from kdkit.data.encoding import encode
 from kdkit.data.orders import Buckets
-from kdkit.data.stream import BatchStream, for_any_shape
+from kdkit.data.stream import BatchStream, make_forward
 from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
 from kdkit.late import keras
-from kdkit.taps import select_inputs
 
 BATCH_SIZE = 64
 NUM_BUCKETS = 8  # lengths; short texts need less time than long ones
@@ -61,7 +60,7 @@ def embed_and_count(model, texts, tokenizer, sequence_length):
     """The result of `embed_texts`, and how many texts were truncated."""
     texts = list(texts)
     numbers = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    predict = _forward(model) if isinstance(model, keras.Model) else model
+    predict = make_forward(model) if isinstance(model, keras.Model) else model
     encoded = encode(Examples((list(numbers),)), tokenizer, sequence_length)
     stream = BatchStream(encoded, Buckets(BATCH_SIZE, NUM_BUCKETS))
     order, vectors = [], []
@@ -76,10 +75,3 @@ def embed_and_count(model, texts, tokenizer, sequence_length):
         vectors.append(some)
     vectors = np.concatenate(vectors)[np.argsort(np.concatenate(order))]
     return vectors[[numbers[text] for text in texts]], encoded.num_truncated
-
-
-def _forward(model) -> Callable:
-    """The model's forward pass in inference mode, compiled once."""
-    return for_any_shape(
-        lambda batch: model(select_inputs(model, batch), training=False)
-    )

@@ -16,9 +16,8 @@ from kdkit.errors import RunError, UsageError
 from kdkit.io.files import digest_of_text
 from kdkit.io.machine import byte_size, duration
 from kdkit.losses import top_classes
-from kdkit.taps import Entry, describe, reads_source, tapped
+from kdkit.taps import TEACHER_OUTPUTS, Entry, describe, reads_source, tapped
 from kdkit.teacher_cache.files import Plan, StoredTensors, relative_error
-from kdkit.teacher_cache.reading import CachedOutputs
 
 FORMAT = 3  # of the files; increased if they or their order change
 BATCH_ROWS = 64
@@ -77,7 +76,7 @@ class TeacherCache:
         encoded: SequenceDataset,
         entries: Iterable[Entry],
         additional: Iterable[Entry] = (),
-    ) -> CachedOutputs:
+    ) -> "CachedOutputs":
         """Returns an object that reads the outputs for batches of examples.
 
         Missing outputs are computed and written first.
@@ -204,3 +203,47 @@ def _outputs_of(teacher, entries):
         return found
 
     return outputs
+
+
+class CachedOutputs:
+    """Reads a teacher's outputs for the examples of a batch."""
+
+    def __init__(self, stored: list[StoredTensors]):
+        self._stored = stored
+
+    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the tensors of a batch by name; padding is 0."""
+        return {
+            one.entry.name: one(rows, padded_length) for one in self._stored
+        }
+
+
+class OutputsOfTeachers:
+    """The outputs of all teachers, as the feature that a `Distiller` reads.
+
+    Args:
+        outputs: sequence of `CachedOutputs`, one per teacher, in their order.
+
+    Example:
+
+    ```python
+    outputs = OutputsOfTeachers(
+        [cache.outputs(rows, entries)]
+    )
+    stream = kdkit.data.BatchStream(
+        rows, kdkit.data.Buckets(32), seed=0, features=outputs
+    )
+    distiller.fit(stream.training(), steps_per_epoch=stream.steps_per_epoch)
+    ```
+    """
+
+    def __init__(self, outputs):
+        self._outputs = tuple(outputs)
+
+    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the feature with the results of all `CachedOutputs`."""
+        return {
+            TEACHER_OUTPUTS: tuple(
+                one(rows, padded_length) for one in self._outputs
+            )
+        }

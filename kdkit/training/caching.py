@@ -15,8 +15,7 @@ from kdkit.models.places import model_digest
 from kdkit.recipes.stages import Stage
 from kdkit.settings import to_dict
 from kdkit.taps import Entry, describe
-from kdkit.teacher_cache.cache import TeacherCache
-from kdkit.teacher_cache.reading import OutputsOfTeachers
+from kdkit.teacher_cache.cache import OutputsOfTeachers, TeacherCache
 from kdkit.training.distribution import ONE_DEVICE, Distribution
 
 _log = logging.getLogger(__name__)

@@ -1,9 +1,8 @@
 """The data of a stage: examples, their order, and how models are measured.
 
 A kind of data is a function that returns a `Source`, in `tasks.py`, `text.py`,
-`texts.py`, `translations.py` and `candidates.py`. `BatchStream` makes the
-batches of all kinds. A new kind is a function, and a row of
-tests/unit/test_sources.py.
+`texts.py` and `candidates.py`. `BatchStream` makes the batches of all kinds. A
+new kind is a function, and a row of tests/unit/test_sources.py.
 """
 
 import dataclasses
@@ -20,10 +19,9 @@ from kdkit.data import (
     SequenceDataset,
     TokenBatches,
 )
-from kdkit.data.stream import WHOLE, Shares, for_any_shape
+from kdkit.data.stream import WHOLE, Shares
 from kdkit.late import keras
 from kdkit.recipes.stages import Stage
-from kdkit.taps import select_inputs
 
 _log = logging.getLogger(__name__)
 BATCH_SIZE = 64
@@ -165,13 +163,6 @@ def log_texts(what: str, train, held_out, counts: dict) -> None:
             f"{counts['dropped']} {what} are left out because {others} "
             "contain one of their texts."
         )
-
-
-def make_forward(model):
-    """Returns the model's forward pass in inference mode, compiled once."""
-    return for_any_shape(
-        lambda batch: model(select_inputs(model, batch), training=False)
-    )
 
 
 def reader(encoded) -> Callable[[Callable], np.ndarray]:

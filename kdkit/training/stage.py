@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from kdkit.config.runs import Training
+from kdkit.data.stream import make_forward
 from kdkit.io.signals import STOPS, StopSignals
 from kdkit.models.heads import (
     backbone_of,
@@ -25,15 +26,14 @@ from kdkit.taps import number_later
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.callbacks import (
     Curves,
+    Progress,
     SeedEpochs,
     StopAtNonFinite,
 )
 from kdkit.training.checkpoints import StageCheckpoints, running_values
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.loop import Loop
-from kdkit.training.progress import Progress
-from kdkit.training.source import Source, make_forward
-from kdkit.training.trainers import make_trainer
+from kdkit.training.source import Source
+from kdkit.training.trainers import Loop, make_trainer
 
 _log = logging.getLogger(__name__)
 CALIBRATION_ROWS = 256
@@ -94,22 +94,20 @@ class Arm:
         encoder = backbone_of(self.model)
         with contextlib.nullcontext() if on_task else frozen_pooler(encoder):
             for stage in self.stages:
-                StageRun(log, self, stage).run()
+                last = StageRun(log, self, stage)
+                last.run()
             untrained = []
             if not any(stage.trains_head for stage in self.stages):
                 untrained = untrained_head(self.model)  # layers of the head
-            last = self.stages[-1]
-            epoch = StageRun(log, self, last).final_epoch
-        return log.best(last.name, epoch, tuple(untrained))
+        return log.best(stage.name, last.final_epoch, tuple(untrained))
 
 
 class StageRun(keras.callbacks.Callback):
     """A stage of an arm.
 
     Args:
-        log: an object with the folders `checkpoints` and `tensorboard`, and
-            methods that log finished epochs and stages, as
-            `kdkit.runs.log.ArmLog`.
+        log: an object with the folders `checkpoints` and `tensorboard`, and a
+            method that logs a finished epoch, as `kdkit.runs.log.ArmLog`.
         arm: `Arm`.
         stage: `Stage`.
     """
@@ -152,7 +150,6 @@ class StageRun(keras.callbacks.Callback):
                     self.checkpoints.finish(arm.model, self.stage.keep_best)
                 else:
                     self.checkpoints.restore_final(arm.model)
-        self._log.finish_stage(self.stage.name)
 
     def _train(self, features):
         """Trains from the newest checkpoint to the last epoch."""

@@ -10,7 +10,7 @@ import pytest
 from kdkit import data
 from kdkit.data import stream
 from kdkit.taps import PER_LAYER_TAPS, Entry, describe
-from kdkit.teacher_cache import cache, files, reading
+from kdkit.teacher_cache import cache, files
 from kit.helpers import LENGTH, VOCABULARY_SIZE
 
 LAYERS = 2
@@ -72,7 +72,7 @@ def batches_with(encoded, cached, seed=3):
 
 def of_teachers(*outputs):
     """Cached outputs as a `Distiller` reads them."""
-    return reading.OutputsOfTeachers(outputs)
+    return cache.OutputsOfTeachers(outputs)
 
 
 def entries_of(model):

@@ -189,7 +189,6 @@ def write_teacher_run(run_dir, seed=1):
     run.model("teacher")
     run.epoch("teacher", "fine_tuning", 1, loss=0.29, val_loss=0.31)
     run.evaluation("teacher", "fine_tuning", 1, 0.8876)
-    run.log("stage_finished", arm="teacher", stage="fine_tuning", seconds=905.0)
     run.finish(930.0, teacher=("fine_tuning", 1, 0.8876))
     run.timed_export("teacher", "fp32", 0.8876)
     return run
@@ -226,7 +225,6 @@ def write_distillation_run(
         logs |= {f"val_{name}": 1.07 * value for name, value in logs.items()}
         run.epoch("student", stage, epoch, **logs)
         run.evaluation("student", stage, epoch, 0.491, {"same_top_class": 0.47})
-    run.log("stage_finished", arm="student", stage=stage, seconds=1815.0)
     stage = "prediction_layer"
     for epoch in (1, 2, 3):
         loss = 0.52 / epoch**0.6
@@ -235,7 +233,6 @@ def write_distillation_run(
         agreement["kl_divergence"] = 0.21
         accuracy = student - 0.011 * (3 - epoch)
         run.evaluation("student", stage, epoch, accuracy, agreement)
-    run.log("stage_finished", arm="student", stage=stage, seconds=1500.0)
     stage = "fine_tuning"
     for epoch in range(1, 7):
         logs = {"loss": 0.61 / epoch**0.9, "val_loss": 0.5 + 0.03 * epoch}
@@ -243,7 +240,6 @@ def write_distillation_run(
         agreement = {"same_top_class": 0.801, "kl_divergence": 0.47}
         accuracy = control - 0.006 * abs(epoch - 4)
         run.evaluation("control", stage, epoch, accuracy, agreement)
-    run.log("stage_finished", arm="control", stage=stage, seconds=2100.0)
     run.finish(
         5480.0,
         student=("prediction_layer", 3, student),

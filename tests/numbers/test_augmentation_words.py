@@ -8,7 +8,6 @@ from kit.helpers import bert, spread_weights
 
 from kdkit import models
 from kdkit.augmentation import (
-    Augmentation,
     Augmenter,
     MaskedWords,
     PieceNeighbors,
@@ -203,15 +202,12 @@ def test_copies_are_the_golden_ones(tokens_per_step, expected):
     """A later version must make an earlier version's file again."""
     model, tokenizer = masked_lm(OF_FILMS, 2, 16), tokenizer_of(OF_FILMS)
     augmenter = Augmenter(
-        Augmentation(
-            num_copies=3,
-            probability=0.5,
-            num_candidates=4,
-            sequential=expected is SEQUENTIAL,
-        ),
         MaskedWords(model, tokenizer, 4, tokens_per_step=tokens_per_step),
         PieceNeighbors(model, tokenizer, 4),
         tokenizer,
+        num_copies=3,
+        probability=0.5,
+        sequential=expected is SEQUENTIAL,
         stop_words={"the", "is"},
         seed=7,
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdkit.augmentation import Augmentation, Augmenter
+from kdkit.augmentation import Augmenter
 
 WORDS = ["film", "play", "show", "fine", "dull", "warm"]
 PIECES = [
@@ -49,8 +49,8 @@ def play_or_show(query):
 
 def make(rule=play_or_show, most_pieces=30, stop_words=("the",), **settings):
     model = FakeModel(rule, most_pieces)
-    augmentation = Augmentation(**settings)
-    augmenter = Augmenter(augmentation, model, near, tokenizer(), stop_words)
+    settings["stop_words"] = stop_words
+    augmenter = Augmenter(model, near, tokenizer(), **settings)
     return augmenter, model
 
 
@@ -173,13 +173,8 @@ def test_tail_beyond_the_model_is_left_alone(sequential):
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [
-        ("probability", 1.5),
-        ("probability", -0.1),
-        ("num_copies", 0),
-        ("num_candidates", 0),
-    ],
+    [("probability", 1.5), ("probability", -0.1), ("num_copies", 0)],
 )
 def test_impossible_settings_are_refused(setting, value):
     with pytest.raises(ValueError, match=f"{setting}={value}"):
-        Augmentation(**{setting: value})
+        make(**{setting: value})

@@ -1,22 +1,22 @@
-"""Numbers of a cache's files: `kdkit.teacher_cache.packing`."""
+"""Numbers of a cache's files: `kdkit.teacher_cache.files`."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdkit.teacher_cache import packing
+from kdkit.teacher_cache import files
 
 EXCLUDED = -1e4  # the logit of a class that is no candidate
 
 
 def stored(values, precision):
     """The numbers that are read again, and the squares that are noted."""
-    content = packing.pack(values, precision)
-    assert len(content) == packing.packed_size(values.shape, precision)
+    content = files.pack(values, precision)
+    assert len(content) == files.packed_size(values.shape, precision)
     found = np.empty_like(values)
-    packing.unpack(np.frombuffer(content, "uint8"), found, precision)
-    return found, packing.squares(values, content, precision)
+    files.unpack(np.frombuffer(content, "uint8"), found, precision)
+    return found, files.squares(values, content, precision)
 
 
 @given(

@@ -26,7 +26,6 @@ def test_events_are_read_as_they_were_logged(tmp_path):
             logs={"loss": 0.5}, less_teacher_entropy=("loss",),
         ),
         events.Evaluation(arm="teacher", epoch=None, split="dev", metrics={}),
-        events.StageFinished(arm="student", stage="a", seconds=1.5),
         events.RunFinished(
             seconds=2.0, best={"student": events.Best(stage="a", epoch=2)}
         ),
@@ -46,7 +45,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
     for event in logged:
         run.log(event)
     assert run.events() == logged
-    assert run.events(events.RunFinished) == [logged[9]]
+    assert run.events(events.RunFinished) == [logged[8]]
 
 
 def test_the_last_event_of_a_key_counts_in_the_place_of_the_first(tmp_path):

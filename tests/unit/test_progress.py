@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from kdkit.training.progress import Progress, seconds_of_step
+from kdkit.training.callbacks import Progress, seconds_of_step
 
 
 def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):

@@ -1,6 +1,6 @@
 """Texts and translations on disk: what is chosen, stored and opened again.
 
-Goes with kdkit.data.selection, stored_texts and stored_translations.
+Goes with kdkit.data.selection and stored_texts.
 """
 
 import itertools
@@ -10,9 +10,10 @@ import pytest
 
 from kdkit import data, models
 from kdkit.data.selection import choose, take, text_hash
-from kdkit.data.stored_texts import read_hashes, store_texts
-from kdkit.data.stored_translations import (
+from kdkit.data.stored_texts import (
     choose_translations,
+    read_hashes,
+    store_texts,
     store_translations,
 )
 from kdkit.data.texts import parallel_rows

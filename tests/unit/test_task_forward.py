@@ -1,10 +1,10 @@
-"""The forward pass that measures: `kdkit.training.source.make_forward`."""
+"""The forward pass that measures: `kdkit.data.stream.make_forward`."""
 
 import numpy as np
 from kit.encoders import encoder
 from kit.helpers import batch
 
-from kdkit.training.source import make_forward
+from kdkit.data.stream import make_forward
 
 
 def test_evaluation_leaves_out_dropout_and_inputs_that_the_model_lacks():

@@ -107,7 +107,7 @@ def test_glue_task_agrees_with_tensorflow_datasets(name):
 
 
 def test_without_a_folder_tensorflow_datasets_are_asked(monkeypatch):
-    def load(name, split):
+    def load(name, split, batch_size):
         raise ConnectionError(f"{name} {split}")
 
     monkeypatch.setattr(tensorflow_datasets, "load", load)

@@ -10,7 +10,7 @@ from kdkit.config import data as config
 from kdkit.data.retrieval import Candidates
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.runs.embedders import RetrieverKind
-from kdkit.training import candidates, distribution, text, translations
+from kdkit.training import candidates, distribution, text, texts
 from kdkit.training.callbacks import StopAtNonFinite
 from kdkit.training.texts import ScoredPairs
 
@@ -56,7 +56,7 @@ def nan_on_text():
 
 def translations_of_one_language():
     part = np.arange(1), np.arange(1)
-    translations.require_languages("train", part, ("en", "de"))
+    texts.require_languages("train", part, ("en", "de"))
 
 
 def no_languages():
