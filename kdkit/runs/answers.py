@@ -30,31 +30,28 @@ def answers(
     evaluator: Evaluator,
     logits: np.ndarray,
     examples,
-    train_examples: int,
 ) -> list[Predictions]:
     """Returns the summaries of a model, after its first teacher's."""
-    found = summarize(arm, evaluator, logits, train_examples)
+    found = summarize(arm, evaluator, logits)
     if not evaluator.teachers_logits:
         return [found]
     teacher, *_ = evaluator.teachers_logits
     differences = find_differences(evaluator, examples, logits, teacher)
     return [
-        summarize("teacher", evaluator, teacher, train_examples),
+        summarize("teacher", evaluator, teacher),
         dataclasses.replace(found, **differences),
     ]
 
 
 def summarize(
-    arm: str, evaluator: Evaluator, logits: np.ndarray, train_examples: int
+    arm: str, evaluator: Evaluator, logits: np.ndarray
 ) -> Predictions:
     """Returns a model's confusion matrix, or what its kind of task has."""
     task, targets = evaluator.task, evaluator.encoded.targets
     chance, constant = _chance(task, targets)
     return Predictions(
         arm=arm,
-        split=evaluator.split,
         examples=len(evaluator.encoded),
-        train_examples=train_examples,
         chance=chance,
         constant=constant,
         **_details(task, targets, logits),

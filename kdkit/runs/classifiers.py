@@ -161,11 +161,8 @@ class TaskKind(Kind):
             log_other(run, arm, best, evaluator)
         if not run.is_read_only and arm.name != "control":
             logits = self._evaluator.logits(arm.forward)
-            dev, count = self.rows[1], self.num_rows
-            write_predictions(
-                run.path,
-                answers(arm.name, self._evaluator, logits, dev, count),
-            )
+            found = answers(arm.name, self._evaluator, logits, self.rows[1])
+            write_predictions(run.path, found)
 
     def saved(self, model):
         """Returns a model with what is saved next to it."""

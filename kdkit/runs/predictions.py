@@ -41,9 +41,7 @@ class Predictions:
     """The answers of an arm's final model on dev."""
 
     arm: str
-    split: str
     examples: int
-    train_examples: int | None = None
     chance: dict[str, float] | None = None
     constant: str | None = None
     classes: tuple[str, ...] | None = None

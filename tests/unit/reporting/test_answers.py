@@ -15,7 +15,7 @@ UNKNOWN = -2  # a tag that the training file does not have
 def evaluator(task, targets):
     task = tasks.get_task(task) if isinstance(task, str) else task
     encoded = type("Rows", (list,), {"targets": targets})(targets)
-    return types.SimpleNamespace(task=task, encoded=encoded, split="dev")
+    return types.SimpleNamespace(task=task, encoded=encoded)
 
 
 def task_of(kind, metric):
@@ -25,19 +25,19 @@ def task_of(kind, metric):
 def test_classes_have_a_confusion_matrix_and_a_chance_level():
     labels = np.array([0, 1, 1, 1])
     logits = np.eye(2)[[0, 0, 1, 1]]
-    found = summarize("student", evaluator("sst2", labels), logits, 9)
+    found = summarize("student", evaluator("sst2", labels), logits)
     assert found.confusion == [[1, 0], [1, 2]]
     assert found.classes == ("negative", "positive")
     assert found.chance == {"accuracy": 0.75}
     assert found.constant == "always “positive”"
-    assert (found.examples, found.train_examples) == (4, 9)
+    assert found.examples == 4
 
 
 def test_many_classes_have_their_most_frequent_errors():
     names = tuple(f"class {number}" for number in range(21))
     task = task_of(tasks.SingleLabel(names), "accuracy")
     rows = evaluator(task, np.array([3, 3, 3, 5]))
-    found = summarize("student", rows, np.eye(21)[[4, 4, 3, 6]], 1)
+    found = summarize("student", rows, np.eye(21)[[4, 4, 3, 6]])
     assert found.confusion is None
     assert [(one.label, one.answer, one.count) for one in found.confused] == [
         ("class 3", "class 4", 2),
@@ -47,7 +47,7 @@ def test_many_classes_have_their_most_frequent_errors():
 
 def test_scores_come_with_the_mean_as_constant_answer():
     rows = evaluator("stsb", np.array([1.0, 2.0, 6.0], "float32"))
-    found = summarize("student", rows, np.array([[1.5], [2.0], [5.0]]), 1)
+    found = summarize("student", rows, np.array([[1.5], [2.0], [5.0]]))
     assert found.scores == [[1.0, 1.5], [2.0, 2.0], [6.0, 5.0]]
     assert found.constant == "the mean score, 3"
     assert found.chance == {"pearson": 0.0, "spearman": 0.0}
@@ -57,7 +57,7 @@ def test_tags_are_counted_by_word_without_unknown_ones():
     task = task_of(tasks.Tagging(("O", "B-x")), "span_f1")
     targets = [np.array([0, 1, 0]), np.array([UNKNOWN])]
     rows = evaluator(task, targets)
-    found = summarize("student", rows, np.eye(2)[[0, 1, 1, 0]], 1)
+    found = summarize("student", rows, np.eye(2)[[0, 1, 1, 0]])
     assert (found.confusion, found.unit) == ([[1, 1], [0, 1]], "words")
     assert found.chance == {"span_f1": 0.0}
 
