@@ -22,19 +22,19 @@ class Product:
     operation: str
     result: str  # the name of its output tensor
     graph: int
+    weight: np.ndarray
     source: int  # tensor numbers
-    weight: int
     output: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An operator that reads an embedding table, and the table's range."""
+    """An operator that reads an embedding table, and the result's range."""
 
     operation: str
     result: str
-    table: tuple
-    shape: tuple
+    limits: tuple  # low, high and the number of axes
+    weight: np.ndarray
 
 
 class Graphs:
@@ -88,8 +88,8 @@ class Graphs:
                     name,
                     tensor_name(graph, operator.outputs[0]),
                     index,
+                    weight,
                     int(operator.inputs[0]),
-                    int(operator.inputs[1]),
                     int(operator.outputs[0]),
                 )
 
@@ -104,7 +104,7 @@ class Graphs:
                 continue
             shape = graph.tensors[operator.outputs[0]].shape
             high = max(float(np.abs(table).max()), 1e-6)
-            yield Table(name, result, (-high, high, len(shape)), table.shape)
+            yield Table(name, result, (-high, high, len(shape)), table)
 
 
 def tensor_name(graph, number: int) -> str:
