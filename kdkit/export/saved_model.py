@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from kdkit.errors import RunError, UsageError
+from kdkit.export import metadata
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import (
     DECODER,
@@ -16,7 +17,6 @@ from kdkit.export.inputs import (
     TENSORS,
     BatchFile,
 )
-from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.exported import ExportReport
@@ -42,7 +42,7 @@ class SavedModels(Exporter):
         return f"{label}-saved_model"
 
     def prepare(self, source, precision, outputs, strings=None):
-        if strings is not None and outputs not in (None, OUTPUTS[0]):
+        if strings is not None and outputs not in (None, metadata.OUTPUTS[0]):
             raise UsageError(
                 f"outputs={outputs!r} and strings, which convert the outputs "
                 "again. Pass TextInputs(outputs=...)."
@@ -66,6 +66,9 @@ class SavedModels(Exporter):
                 strings.signature(),
             )
         archive.write_out(path, verbose=False)
+
+    def annotate(self, path, entry):
+        (path / metadata.ENTRY).write_text(metadata.to_json(entry))
 
     def verify(self, source, partial, path):
         """Compares the scores of difficult texts with the Keras model's."""
@@ -135,6 +138,9 @@ class SavedModel(BatchFile):
 
     def __init__(self, path: str | pathlib.Path):
         self.path = pathlib.Path(path)
+        entry = self.path / metadata.ENTRY
+        if entry.is_file():
+            self.metadata = metadata.parse(entry.read_bytes())
         # TensorFlow needs the operations of a tokenizer in the SavedModel. One
         # without a tokenizer also loads where there is no tensorflow-text.
         with contextlib.suppress(UsageError):
