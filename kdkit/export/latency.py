@@ -246,12 +246,14 @@ def _rows_per_output(model):
 def _takes(model, sequence_length):
     if model.kind == ENCODER_DECODER:
         return sequence_length <= model.room
+    if model.kind == TENSORS:
+        return None in model.sizes
     return model.sequence_length in (None, sequence_length)
 
 
 def _length(model, usual):
     if model.kind == ENCODER_DECODER:
         return min(SENTENCE, model.room)
-    if model.kind == TENSORS:
+    if model.kind == TENSORS and None not in model.sizes:
         return 1  # a tensor for each example
     return model.sequence_length or usual
