@@ -15,6 +15,7 @@ from kit.exported import (
     LENGTH,
     QUANTIZED,
     SIZES,
+    Memory,
     classifier,
     model_of,
     outputs,
@@ -125,6 +126,15 @@ def test_a_head_of_the_shape_of_a_table_has_4_bits(tmp_path):
         )
     assert np.median(near) < 1e-4
     assert {*stored(path, 2, WIDTH)} == {TensorType.INT4, TensorType.INT8}
+
+
+def test_a_file_is_verified_against_the_model_that_does_not_round(tmp_path):
+    model, format = model_of("classifier"), Memory()
+    exact, found = outputs(model, MEASURED), []
+    format.verify = lambda *_: found.append(outputs(model, MEASURED))
+    with rounding(model, "int4"):
+        format.export(model, tmp_path / "m.memory")
+    np.testing.assert_array_equal(*found, exact)
 
 
 def test_16_bits_are_nearer_to_keras_than_8(files):
