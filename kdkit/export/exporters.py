@@ -291,7 +291,7 @@ def register_exporter(name: str) -> Callable[[type], type]:
 
 
 def all_exporters() -> tuple[Exporter, ...]:
-    """Returns all registered exporters, LiteRT first."""
+    """Returns all registered exporters."""
     return tuple(_EXPORTERS.values())
 
 

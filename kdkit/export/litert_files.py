@@ -64,7 +64,6 @@ class LiteRTModel(BatchFile):
     ):
         self.path = pathlib.Path(path)
         self.metadata = metadata.read(self.path)
-        self.threads = threads
         self._interpreter = new_interpreter(path, threads, delegate)
         self._inputs = {
             input_name(detail["name"]): detail

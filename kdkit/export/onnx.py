@@ -92,7 +92,6 @@ class ONNXModel(BatchFile):
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
-        self.threads = threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1

@@ -57,7 +57,6 @@ class SavedModels(Exporter):
         )
         strings = source.extras
         if strings is not None:
-            archive.track(strings.tables())
             archive.add_endpoint(
                 STRINGS,
                 strings.scores(
