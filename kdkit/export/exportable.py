@@ -128,6 +128,14 @@ class Exportable:
         return dataclasses.replace(self, model=model, step=step)
 
 
+def default_tokenizer(source: Exportable, tokenizer):
+    """Returns a tokenizer, by default that of the model's preprocessor."""
+    if tokenizer is None:
+        preprocessor = getattr(source.model, "preprocessor", None)
+        tokenizer = getattr(preprocessor, "tokenizer", None)
+    return tokenizer
+
+
 def model_kind(model) -> str:
     """Returns the kind of a model, as in `Exportable`."""
     if isinstance(model, models.MassSeq2SeqLM):

@@ -6,10 +6,8 @@ import pathlib
 
 import numpy as np
 
-from kdkit.export.litert_files import packed_model
-from kdkit.late import LateModule
+from kdkit.export.litert_files import packed_model, schema
 
-schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 # The scale and zero point per row: what a table costs in a second graph.
 SCALE_BYTES = 4 + 8

@@ -20,6 +20,7 @@ import contextlib
 import hashlib
 import io
 import math
+import pathlib
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -28,8 +29,8 @@ import numpy as np
 
 from kdkit.errors import UsageError, require_extra, unknown
 from kdkit.export.exportable import given_batches
-from kdkit.export.inputs import ENCODER, TENSORS, batch_shape
-from kdkit.export.litert_files import input_name, interpreter, packed_model
+from kdkit.export.inputs import ENCODER, TENSORS
+from kdkit.export.litert_files import LiteRTModel, packed_model
 from kdkit.export.litert_graphs import Graphs, tensor_name
 from kdkit.late import LateModule
 from kdkit.quantization.precisions import MIN_ROWS
@@ -95,19 +96,19 @@ def kernels(model) -> dict:
 
 
 def quantized(
-    content: bytes,
+    path: pathlib.Path,
     precision: str,
-    calibration: Iterable[dict] | None = None,
-    activation_ranges: Mapping | None = None,
-    kernels: Mapping | None = None,
+    calibration: Iterable[dict] | None,
+    activation_ranges: Mapping | None,
+    kernels: Mapping,
 ) -> bytes:
-    """Returns a quantized copy of an fp32 file."""
-    graphs = Graphs(content)
+    """Returns the content of a quantized copy of an fp32 file."""
+    graphs = Graphs(path.read_bytes())
     bits = CALIBRATED.get(precision)
     ranges = {}
     if bits:
-        ranges = calibrated(graphs, calibration)
-        ranges.update(_given(graphs, activation_ranges or {}, kernels or {}))
+        ranges = calibrated(path, graphs, calibration)
+        ranges.update(_given(graphs, activation_ranges or {}, kernels))
     tables = list(graphs.tables())
     manager = recipes.RecipeManager()
     for product in graphs.products():
@@ -136,7 +137,9 @@ def quantized(
         for name, (low, high, rank) in ranges.items()
     }
     with _quietly():
-        result = quantizer.Quantizer(bytearray(content), recipe).quantize(
+        result = quantizer.Quantizer(
+            bytearray(graphs.content), recipe
+        ).quantize(
             statistics or None,
             enable_progress_bar=False,
             enable_progress_report=False,
@@ -149,34 +152,8 @@ def _only(name):
     return f"^{re.escape(name)};$"
 
 
-def calibration_runs(content: bytes, batches):
-    """Yields the interpreter after each batch, with all tensors in memory."""
-    kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    with _quietly():
-        runner = interpreter.Interpreter(
-            model_content=content,
-            experimental_preserve_all_tensors=True,
-            experimental_op_resolver_type=kernels,
-        )
-    inputs = {
-        input_name(one["name"]): one for one in runner.get_input_details()
-    }
-    shape = None
-    for batch in _small(batches or ()):
-        batch = {name: batch[name] for name in inputs}
-        if batch_shape(batch) != shape:
-            shape = batch_shape(batch)
-            for name, detail in inputs.items():
-                runner.resize_tensor_input(detail["index"], batch[name].shape)
-            runner.allocate_tensors()
-        for name, detail in inputs.items():
-            runner.set_tensor(detail["index"], batch[name])
-        runner.invoke()
-        yield runner
-
-
-def calibrated(graphs: Graphs, batches):
-    """Returns the ranges of products by name."""
+def calibrated(path: pathlib.Path, graphs: Graphs, batches) -> dict:
+    """Returns the ranges of a file's products by name."""
     main = graphs.model.subgraphs[0]
     numbers = {
         number
@@ -186,9 +163,14 @@ def calibrated(graphs: Graphs, batches):
     }
     found = {number: (math.inf, -math.inf) for number in numbers}
     ranks = dict.fromkeys(found, 1)
-    for runner in calibration_runs(graphs.content, batches):
+    with _quietly():
+        file = LiteRTModel(
+            path, delegate="none", experimental_preserve_all_tensors=True
+        )
+    for batch in _small(batches):
+        file(batch)
         for number, (low, high) in found.items():
-            value = runner.get_tensor(number)
+            value = file.interpreter.get_tensor(number)
             ranks[number] = value.ndim
             found[number] = (
                 min(low, float(value.min())),

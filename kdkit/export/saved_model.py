@@ -13,7 +13,6 @@ from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import (
     DECODER,
     ENCODER,
-    INPUT_NAMES,
     TENSORS,
     BatchFile,
 )
@@ -148,13 +147,8 @@ class SavedModel(BatchFile):
         self._loaded = tf.saved_model.load(str(self.path))
         self._signature = self._loaded.signatures[SIGNATURE]
         inputs = self._signature.structured_input_signature[1]
-        specs = [*inputs.values()]
-        if len(specs) == 1 and specs[0].dtype == tf.float32:
-            self.input_names = tuple(inputs)
-            self.sizes = tuple(specs[0].shape[1:])
-            return
-        self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
-        self.sequence_length = inputs["token_ids"].shape[1]
+        first = next(iter(inputs.values()))
+        self.read_sizes(inputs, first.shape, first.dtype == tf.float32)
 
     def set_inputs(self, batch):
         self._inputs = {
