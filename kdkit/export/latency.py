@@ -135,6 +135,8 @@ def measure_latencies(
 
 def latency_report(model, batch_size, median_ms, **times) -> LatencyReport:
     """Returns the report on an opened file, from its times."""
+    is_embedder = getattr(model, "outputs", None) == SENTENCE_EMBEDDING
+    per_second = 1000 * batch_size / median_ms
     return LatencyReport(
         file=str(model.path),
         median_ms=median_ms,
@@ -142,16 +144,9 @@ def latency_report(model, batch_size, median_ms, **times) -> LatencyReport:
         size_bytes=size_on_disk(model.path),
         parameters=model.metadata and model.metadata.parameters,
         reads_tokens=model.kind == DECODER,
-        sentences_per_second=_per_second(model, batch_size, median_ms),
+        sentences_per_second=per_second if is_embedder else None,
         **times,
     )
-
-
-def _per_second(model, batch_size, median_ms):
-    """Returns how many texts an embedder's file reads in a second."""
-    if getattr(model, "outputs", None) != SENTENCE_EMBEDDING:
-        return None
-    return 1000 * batch_size / median_ms
 
 
 def _open(path, threads, delegate):
