@@ -20,8 +20,9 @@ class ExportReport:
         max_abs_difference: float. The largest absolute difference between the
             outputs of the file and of the Keras model.
         same_top_class: float in [0, 1] or `None`. The share of outputs with
-            the same highest logit; `None` for a single logit (regression) and
-            for an embedder.
+            the same highest logit, or with `"sigmoid"` of equal decisions, one
+            for each label; `None` for a single logit (regression) and for an
+            embedder. Padding does not count.
         examples: int. The number of compared rows; for a decoder and an
             encoder-decoder in LiteRT the number of compared positions.
         outputs: string. `"logits"`, `"softmax"`, `"sigmoid"` or, for an

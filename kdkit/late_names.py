@@ -14,10 +14,8 @@ def late_names(
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}"
             )
-        module = defined_in[name]
-        if "." not in module:
-            module = f"{package}.{module}"
-        return getattr(importlib.import_module(module), name)
+        module = importlib.import_module(f"{package}.{defined_in[name]}")
+        return getattr(module, name)
 
     def names():
         return list(defined_in)

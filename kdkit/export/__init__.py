@@ -7,10 +7,8 @@ format, and `open_file` opens and runs any. A format is an `Exporter`;
 `register_exporter` adds one. `measure_latency` and `measure_latencies` time
 files on this machine, `measure_on_device` on a phone.
 
-A new format is a module here, and its name in `FORMATS`.
+A format is registered when its module is imported here.
 """
-
-import importlib
 
 from kdkit.export.bundle import (
     MANIFEST,
@@ -72,14 +70,3 @@ __all__ = [
     "to_sentence_transformers",
     "verify_bundle",
 ]
-
-# In the order in which messages list the formats.
-FORMATS = (
-    "litert",
-    "onnx",
-    "saved_model",
-    "directories",
-)
-
-for _module in FORMATS:
-    importlib.import_module(f"{__name__}.{_module}")

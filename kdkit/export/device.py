@@ -15,11 +15,11 @@ import numpy as np
 
 from kdkit.errors import UsageError
 from kdkit.export.exporters import open_file
-from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
+from kdkit.export.inputs import ENCODER, ENCODER_DECODER, TENSORS
 from kdkit.export.latency import (
     full_rows,
+    latency_report,
     lengths_of,
-    sentences_per_second,
 )
 from kdkit.exported import LatencyReport
 from kdkit.io.adb import Device, adb, call_adb
@@ -43,7 +43,6 @@ def measure_on_device(
     warmup: int = 10,
     runs: int = 50,
     delegate: str | None = None,
-    seed: int = 0,
 ) -> list[LatencyReport]:
     """Times LiteRT files on a phone with TensorFlow's `benchmark_model`.
 
@@ -62,7 +61,6 @@ def measure_on_device(
         runs: as in `kdkit.export.measure_latencies`.
         delegate: string or `None`. `"xnnpack"` or `"none"`. Defaults to
             `None`, the program's own choice.
-        seed: int. Seed of the tokens. Defaults to `0`.
 
     Returns:
         A list of `LatencyReport`s with `device` and `android`.
@@ -93,31 +91,20 @@ def measure_on_device(
         adb(*phone, "shell", f"chmod 755 {program}")
         for model, length in zip(models, lengths, strict=True):
             adb(*phone, "push", str(model.path), f"{REMOTE}/model.tflite")
-            given = _push_inputs(phone, model, batch_size, length, seed)
+            given = _push_inputs(phone, model, batch_size, length)
             words = [program, f"--graph={REMOTE}/model.tflite", *flags, *given]
             printed = adb(*phone, "shell", shlex.join(words))
-            times = parse_measurement(printed)
             reports.append(
-                LatencyReport(
-                    file=str(model.path),
-                    median_ms=times["median_ms"],
-                    p95_ms=times["p95_ms"],
+                latency_report(
+                    model,
+                    batch_size,
                     threads=threads,
-                    batch_size=batch_size,
                     sequence_length=length,
                     warmup=max(warmup, 1),
-                    runs=times["runs"],
-                    size_bytes=model.path.stat().st_size,
-                    parameters=model.metadata and model.metadata.parameters,
-                    reads_tokens=model.kind == DECODER,
                     delegate=delegate,
                     device=device.model,
                     android=device.android,
-                    initialization_ms=times["initialization_ms"],
-                    peak_memory_mb=times["peak_memory_mb"],
-                    sentences_per_second=sentences_per_second(
-                        model, batch_size, times["median_ms"]
-                    ),
+                    **parse_measurement(printed),
                 )
             )
     finally:
@@ -152,11 +139,11 @@ def _open(path):
     return model
 
 
-def _push_inputs(phone, model, batch_size, length, seed):
+def _push_inputs(phone, model, batch_size, length):
     """Copies the inputs to the phone; returns the program's flags for them."""
     if model.kind not in (ENCODER, TENSORS):
         return []  # random keys and values have no wrong numbers
-    rows = full_rows(model, batch_size, length, seed)
+    rows = full_rows(model, batch_size, length)
     names, shapes, files = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, tensor) in enumerate(model.tensor_names.items()):

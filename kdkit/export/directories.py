@@ -5,6 +5,7 @@ import pathlib
 
 from kdkit import models
 from kdkit.errors import UsageError
+from kdkit.export.exportable import default_tokenizer
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import DECODER, ENCODER, INPUT_NAMES, BatchFile
 from kdkit.exported import ExportReport
@@ -43,9 +44,9 @@ class HuggingFace(Exporter):
         class_names=None,
         problem_type=None,
     ):
-        source = default_tokenizer(source, tokenizer)
+        tokenizer = default_tokenizer(source, tokenizer)
         source = dataclasses.replace(
-            source, extras=(source.extras, class_names, problem_type)
+            source, extras=(tokenizer, class_names, problem_type)
         )
         return super().prepare(source, precision, outputs)
 
@@ -55,14 +56,6 @@ class HuggingFace(Exporter):
 
     def open(self, path, threads=1):
         return Checkpoint(path, load_saved_hugging_face(path))
-
-
-def default_tokenizer(source, tokenizer):
-    """Returns an `Exportable` with a tokenizer as `extras`."""
-    if tokenizer is None:
-        preprocessor = getattr(source.model, "preprocessor", None)
-        tokenizer = getattr(preprocessor, "tokenizer", None)
-    return dataclasses.replace(source, extras=tokenizer)
 
 
 class Checkpoint(BatchFile):
@@ -176,10 +169,8 @@ class SentenceTransformers(Exporter):
                 "sentence-transformers truncates texts to one length. Pass "
                 "sequence_length."
             )
-        source = default_tokenizer(source, tokenizer)
-        source = dataclasses.replace(
-            source, extras=(source.extras, conventions)
-        )
+        tokenizer = default_tokenizer(source, tokenizer)
+        source = dataclasses.replace(source, extras=(tokenizer, conventions))
         return super().prepare(source, precision, outputs)
 
     def write(self, source, path, precision):

@@ -30,7 +30,7 @@ from kdkit.export.inputs import (
 from kdkit.export.metadata import OUTPUTS
 from kdkit.generation.step import DecoderStep, Seq2SeqStep
 from kdkit.late import tf
-from kdkit.models.families import DECODERS, Family, family_of
+from kdkit.models.families import DECODERS, family_of
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
 MAX_OPTIONS = 16  # of a multiple-choice question
@@ -56,7 +56,6 @@ class Exportable:
     sizes: tuple[int | None, ...] = ()
     is_recurrent: bool = False
     rows_per_output: int = 1
-    family: Family | None = None
     step: object = None
     examples: int | None = None
     outputs: str = OUTPUTS[0]
@@ -127,6 +126,14 @@ class Exportable:
         if step is not None:
             step = dataclasses.replace(step, model=model)
         return dataclasses.replace(self, model=model, step=step)
+
+
+def default_tokenizer(source: Exportable, tokenizer):
+    """Returns a tokenizer, by default that of the model's preprocessor."""
+    if tokenizer is None:
+        preprocessor = getattr(source.model, "preprocessor", None)
+        tokenizer = getattr(preprocessor, "tokenizer", None)
+    return tokenizer
 
 
 def model_kind(model) -> str:
@@ -227,7 +234,6 @@ def _sequences(model, kind, sequence_length, data):
             isinstance(layer, keras.layers.RNN) for layer in layers
         ),
         rows_per_output=_rows_per_output(model),
-        family=next(filter(None, map(family_of, layers)), None),
         outputs=outputs,
     )
     if data is None:

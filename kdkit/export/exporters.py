@@ -231,12 +231,11 @@ class Exporter:
             else quantization.full_precision(model)
         ):
             expected = reference_outputs(source.model, source.batches)
-        with staged(path) as partial:
-            with quantization.full_precision(model):
-                self.write(source, partial, precision)
+        with quantization.full_precision(model), staged(path) as partial:
+            self.write(source, partial, precision)
             self.annotate(partial, metadata.describe(source, precision))
             file = self.open(partial)
-            comparison = compare(
+            found = compare(
                 expected,
                 lambda batch: self.run(file, batch),
                 source.batches,
@@ -246,7 +245,6 @@ class Exporter:
             )
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
-        count = comparison.examples
         return ExportReport(
             file=str(path),
             format=self.name,
@@ -254,15 +252,12 @@ class Exporter:
             precision=precision,
             size_bytes=size_bytes,
             sequence_length=source.sequence_length,
-            max_abs_difference=comparison.max_abs_difference,
-            same_top_class=comparison.same_top_class,
-            examples=count if source.examples is None else source.examples,
+            examples=source.examples or sum(map(len, expected)),
             outputs=source.outputs,
-            smallest_cosine=comparison.smallest_cosine,
-            mean_cosine=comparison.mean_cosine,
             dimensions=(
                 source.model.output.shape[-1] if source.is_embedder else None
             ),
+            **found,
         )
 
 
@@ -296,7 +291,7 @@ def register_exporter(name: str) -> Callable[[type], type]:
 
 
 def all_exporters() -> tuple[Exporter, ...]:
-    """Returns all registered exporters, LiteRT first."""
+    """Returns all registered exporters."""
     return tuple(_EXPORTERS.values())
 
 

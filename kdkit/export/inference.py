@@ -27,13 +27,14 @@ def fast_layers(model):
         for layer in _all_layers(model):
             # Not subclasses, which compute something else.
             if type(layer) is keras.layers.MultiHeadAttention:
-                stack.enter_context(
-                    private.computing_attention(layer, _attention(layer))
-                )
+                name, made = private.ATTENTION, _attention(layer)
             elif type(layer) is keras.layers.Dense:
-                stack.enter_context(_calling(layer, _dense(layer)))
+                name, made = "call", _dense(layer)
             elif type(layer) is keras_hub.layers.PositionEmbedding:
-                stack.enter_context(_calling(layer, _positions(layer)))
+                name, made = "call", _positions(layer)
+            else:
+                continue
+            stack.enter_context(private.replaced(layer, name, made))
         yield
 
 
@@ -120,13 +121,3 @@ def _positions(layer):
         return ops.expand_dims(ops.convert_to_tensor(table), 0)
 
     return call
-
-
-@contextlib.contextmanager
-def _calling(layer, call):
-    """Replaces a layer's `call`; Keras does not track plain attributes."""
-    vars(layer)["call"] = call
-    try:
-        yield
-    finally:
-        del vars(layer)["call"]

@@ -105,6 +105,15 @@ class BatchFile:
             return np.log(np.maximum(outputs, least))
         return scipy.special.logit(np.clip(outputs, least, 1 - MACHINE_STEP))
 
+    def read_sizes(self, names, shape, is_numbers):
+        """Sets the inputs, by their names and the shape of one."""
+        self.batch_size, *sizes = shape
+        if is_numbers:
+            self.input_names, self.sizes = tuple(names), tuple(sizes)
+            return
+        self.input_names = tuple(name for name in INPUT_NAMES if name in names)
+        (self.sequence_length,) = sizes
+
     def set_inputs(self, batch) -> None:
         """Sets the inputs of `invoke`.
 

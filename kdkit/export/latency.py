@@ -13,7 +13,6 @@ from kdkit.export.inputs import (
     ENCODER,
     ENCODER_DECODER,
     TENSORS,
-    random_batch,
 )
 from kdkit.exported import LatencyReport
 from kdkit.taps.names import SENTENCE_EMBEDDING
@@ -22,6 +21,7 @@ DELEGATES = ("xnnpack", "none")
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence to read and write
 TURN = 5  # timed runs of one file before the next file's turn
+SEED = 0  # of random tokens
 FEWEST_TOKENS = 2  # ids 0 and 1, for files without a known vocabulary
 
 
@@ -51,7 +51,6 @@ def measure_latencies(
     threads: int = 1,
     warmup: int = 10,
     runs: int = 50,
-    seed: int = 0,
     delegate: str | None = None,
     pipelines: Sequence[Callable] | None = None,
 ) -> list[LatencyReport]:
@@ -78,7 +77,6 @@ def measure_latencies(
         threads: int. CPU threads. Defaults to `1`.
         warmup: int. Untimed runs at the start. Defaults to `10`.
         runs: int. Timed runs. Defaults to `50`.
-        seed: int. Seed of the tokens. Defaults to `0`.
         delegate: string or `None`. For LiteRT files `"xnnpack"`, or `"none"`
             for LiteRT's own kernels. Defaults to `None`, the interpreter's
             choice, which is XNNPACK.
@@ -97,7 +95,7 @@ def measure_latencies(
     models = [_open(path, threads, delegate) for path in paths]
     lengths = lengths_of(models, sequence_length, batch_size)
     calls = [
-        _call(model, batch_size, length, seed)
+        _call(model, batch_size, length)
         for model, length in zip(models, lengths, strict=True)
     ]
     whole = [
@@ -111,18 +109,15 @@ def measure_latencies(
     ends = _time_in_turns(whole, warmup, runs)
     ends = ends or [None] * len(models)
     return [
-        LatencyReport(
-            file=str(model.path),
+        latency_report(
+            model,
+            batch_size,
             median_ms=1000 * float(np.median(times)),
             p95_ms=1000 * float(np.percentile(times, 95)),
             threads=threads,
-            batch_size=batch_size,
             sequence_length=length,
             warmup=warmup,
             runs=runs,
-            size_bytes=size_on_disk(model.path),
-            parameters=model.metadata and model.metadata.parameters,
-            reads_tokens=model.kind == DECODER,
             reads_sources=model.kind == ENCODER_DECODER,
             room=(
                 (model.source_length, model.sequence_length)
@@ -131,9 +126,6 @@ def measure_latencies(
             ),
             delegate=delegate,
             end_to_end_ms=end and 1000 * float(np.median(end)),
-            sentences_per_second=sentences_per_second(
-                model, batch_size, 1000 * float(np.median(times))
-            ),
         )
         for model, length, times, end in zip(
             models, lengths, seconds, ends, strict=True
@@ -141,11 +133,20 @@ def measure_latencies(
     ]
 
 
-def sentences_per_second(model, batch_size, median_ms) -> float | None:
-    """Returns how many texts an embedder's file reads in a second."""
-    if getattr(model, "outputs", None) != SENTENCE_EMBEDDING:
-        return None
-    return 1000 * batch_size / median_ms
+def latency_report(model, batch_size, median_ms, **times) -> LatencyReport:
+    """Returns the report on an opened file, from its times."""
+    is_embedder = getattr(model, "outputs", None) == SENTENCE_EMBEDDING
+    per_second = 1000 * batch_size / median_ms
+    return LatencyReport(
+        file=str(model.path),
+        median_ms=median_ms,
+        batch_size=batch_size,
+        size_bytes=size_on_disk(model.path),
+        parameters=model.metadata and model.metadata.parameters,
+        reads_tokens=model.kind == DECODER,
+        sentences_per_second=per_second if is_embedder else None,
+        **times,
+    )
 
 
 def _open(path, threads, delegate):
@@ -159,12 +160,12 @@ def _open(path, threads, delegate):
     return exporter.open(pathlib.Path(path), threads, delegate)
 
 
-def _call(model, batch_size, sequence_length, seed):
+def _call(model, batch_size, sequence_length):
     """Returns the function to time, which takes no arguments."""
     if model.kind in (ENCODER, TENSORS):
-        model.set_inputs(full_rows(model, batch_size, sequence_length, seed))
+        model.set_inputs(full_rows(model, batch_size, sequence_length))
         return model.invoke
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     tokens = rng.integers(model.vocabulary_size, size=sequence_length)
     # The file does not contain the size of the source vocabulary.
     source = rng.integers(FEWEST_TOKENS, size=sequence_length)
@@ -201,24 +202,22 @@ def _time_in_turns(calls, warmup, runs):
     return seconds
 
 
-def full_rows(model, batch_size, sequence_length, seed):
+def full_rows(model, batch_size, sequence_length):
     """Returns a batch of random tokens without padding."""
+    rng = np.random.default_rng(SEED)
     if model.kind == TENSORS:
         sizes = [size or sequence_length for size in model.sizes]
-        numbers = np.random.default_rng(seed).random((batch_size, *sizes))
+        numbers = rng.random((batch_size, *sizes))
         return {model.input_names[0]: numbers.astype("float32")}
     known = model.metadata and model.metadata.vocabulary_size
-    batch = random_batch(
-        batch_size * _rows_per_output(model),
-        sequence_length,
-        model.input_names,
-        vocabulary_size=known or FEWEST_TOKENS,
-        num_segments=1,
-        rng=np.random.default_rng(seed),
-    )
-    if "padding_mask" in batch:
-        batch["padding_mask"] = np.ones_like(batch["padding_mask"])
-    return batch
+    rows = model.metadata.rows_per_output if model.metadata else 1
+    shape = (batch_size * rows, sequence_length)
+    batch = {
+        "token_ids": rng.integers(1, known or FEWEST_TOKENS, shape),
+        "segment_ids": np.zeros(shape),
+        "padding_mask": np.ones(shape),
+    }
+    return {name: batch[name].astype("int32") for name in model.input_names}
 
 
 def lengths_of(models, sequence_length, batch_size):
@@ -239,19 +238,17 @@ def lengths_of(models, sequence_length, batch_size):
     return [sequence_length or _length(model, usual) for model in models]
 
 
-def _rows_per_output(model):
-    return model.metadata.rows_per_output if model.metadata else 1
-
-
 def _takes(model, sequence_length):
     if model.kind == ENCODER_DECODER:
         return sequence_length <= model.room
+    if model.kind == TENSORS:
+        return None in model.sizes
     return model.sequence_length in (None, sequence_length)
 
 
 def _length(model, usual):
     if model.kind == ENCODER_DECODER:
         return min(SENTENCE, model.room)
-    if model.kind == TENSORS:
+    if model.kind == TENSORS and None not in model.sizes:
         return 1  # a tensor for each example
     return model.sequence_length or usual

@@ -91,7 +91,7 @@ class LiteRT(Exporter):
         if precision in quantization.PRECISIONS:
             self._write_model(source, path, "fp32")
             content = quantization.quantized(
-                path.read_bytes(),
+                path,
                 precision,
                 source.extras.calibration,
                 source.extras.activation_ranges,

@@ -125,7 +125,6 @@ class LiteRTDecoder:
         delegate: str | None = None,
     ):
         self.path = pathlib.Path(path)
-        self.threads = threads
         self._interpreter = new_interpreter(path, threads, delegate)
         runner = self._interpreter.get_signature_runner(self._signature)
         self._inputs = runner.get_input_details()
@@ -277,10 +276,3 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         for name, value in (*read.items(), (MASK, mask)):
             self._interpreter.set_tensor(self._inputs[name]["index"], value)
         self.reset()
-
-
-def reads_sources(path: str | pathlib.Path) -> bool:
-    """Whether a `.tflite` file from kdkit contains an encoder-decoder."""
-    path = pathlib.Path(path)
-    known = metadata.read(path) if path.is_file() else None
-    return known is not None and known.reads_sources

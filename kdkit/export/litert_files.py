@@ -5,11 +5,7 @@ import pathlib
 import numpy as np
 
 from kdkit.export import metadata
-from kdkit.export.inputs import (
-    INPUT_NAMES,
-    BatchFile,
-    batch_shape,
-)
+from kdkit.export.inputs import BatchFile, batch_shape
 from kdkit.late import LateModule
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
@@ -36,6 +32,10 @@ class LiteRTModel(BatchFile):
             with one float32 input, and one output, written by `to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
         delegate: string or `None`, as in `kdkit.export.measure_latencies`.
+        **options: other arguments of LiteRT's `Interpreter`.
+
+    Attributes:
+        interpreter: LiteRT's `Interpreter`.
 
     Call arguments:
         batch: dict of integer arrays of shape `(batch_size,
@@ -61,32 +61,24 @@ class LiteRTModel(BatchFile):
         path: str | pathlib.Path,
         threads: int = 1,
         delegate: str | None = None,
+        **options,
     ):
         self.path = pathlib.Path(path)
         self.metadata = metadata.read(self.path)
-        self.threads = threads
-        self._interpreter = new_interpreter(path, threads, delegate)
+        self.interpreter = new_interpreter(path, threads, delegate, **options)
         self._inputs = {
             input_name(detail["name"]): detail
-            for detail in self._interpreter.get_input_details()
+            for detail in self.interpreter.get_input_details()
         }
         first = next(iter(self._inputs.values()))
-        is_tensor = len(self._inputs) == 1 and first["dtype"] == np.float32
-        rows, *sizes = (
+        shape = (
             None if size == ANY else int(size)
             for size in first["shape_signature"]
         )
-        self.batch_size = rows
+        self.read_sizes(self._inputs, shape, first["dtype"] == np.float32)
         # Tensors are allocated for the first batch: LiteRT's own shape has one
         # row, and a multiple choice cannot be made of one option.
         self._shape = None
-        if is_tensor:
-            self.input_names, self.sizes = tuple(self._inputs), tuple(sizes)
-            return
-        self.input_names = tuple(
-            name for name in INPUT_NAMES if name in self._inputs
-        )
-        (self.sequence_length,) = sizes
 
     @property
     def tensor_names(self) -> dict[str, str]:
@@ -97,23 +89,22 @@ class LiteRTModel(BatchFile):
         shape = batch_shape(batch)
         if shape != self._shape:
             for detail in self._inputs.values():
-                self._interpreter.resize_tensor_input(detail["index"], shape)
-            self._interpreter.allocate_tensors()
+                self.interpreter.resize_tensor_input(detail["index"], shape)
+            self.interpreter.allocate_tensors()
             self._shape = shape
         for name, detail in self._inputs.items():
-            self._interpreter.set_tensor(detail["index"], batch[name])
+            self.interpreter.set_tensor(detail["index"], batch[name])
 
     def invoke(self):
-        self._interpreter.invoke()
+        self.interpreter.invoke()
 
     def output(self):
-        (detail,) = self._interpreter.get_output_details()
-        return self._interpreter.get_tensor(detail["index"])
+        (detail,) = self.interpreter.get_output_details()
+        return self.interpreter.get_tensor(detail["index"])
 
 
-def new_interpreter(path, threads, delegate=None):
+def new_interpreter(path, threads, delegate=None, **options):
     """Returns LiteRT's interpreter for a file."""
-    options = {}
     if delegate == "none":
         kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         options["experimental_op_resolver_type"] = kernels

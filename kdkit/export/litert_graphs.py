@@ -6,10 +6,8 @@ import pathlib
 
 import numpy as np
 
-from kdkit.export.litert_files import packed_model
-from kdkit.late import LateModule
+from kdkit.export.litert_files import packed_model, schema
 
-schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 # The scale and zero point per row: what a table costs in a second graph.
 SCALE_BYTES = 4 + 8
@@ -22,19 +20,19 @@ class Product:
     operation: str
     result: str  # the name of its output tensor
     graph: int
+    weight: np.ndarray
     source: int  # tensor numbers
-    weight: int
     output: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An operator that reads an embedding table, and the table's range."""
+    """An operator that reads an embedding table, and the result's range."""
 
     operation: str
     result: str
-    table: tuple
-    shape: tuple
+    limits: tuple  # low, high and the number of axes
+    weight: np.ndarray
 
 
 class Graphs:
@@ -88,8 +86,8 @@ class Graphs:
                     name,
                     tensor_name(graph, operator.outputs[0]),
                     index,
+                    weight,
                     int(operator.inputs[0]),
-                    int(operator.inputs[1]),
                     int(operator.outputs[0]),
                 )
 
@@ -104,7 +102,7 @@ class Graphs:
                 continue
             shape = graph.tensors[operator.outputs[0]].shape
             high = max(float(np.abs(table).max()), 1e-6)
-            yield Table(name, result, (-high, high, len(shape)), table.shape)
+            yield Table(name, result, (-high, high, len(shape)), table)
 
 
 def tensor_name(graph, number: int) -> str:

@@ -17,18 +17,21 @@ import numpy as np
 
 from kdkit.errors import RunError, UsageError
 from kdkit.export import metadata
+from kdkit.export.exportable import default_tokenizer
 from kdkit.export.inputs import ENCODER, INPUT_NAMES
-from kdkit.export.litert_files import input_name, packed_model
+from kdkit.export.litert_files import (
+    flatbuffers,
+    input_name,
+    packed_model,
+    schema,
+)
 from kdkit.export.mediapipe_tokens import (
     MediaPipeTokenizer,
     extra_lines,
     lines_problem,
 )
-from kdkit.late import LateModule
 from kdkit.models.tokenizer_kinds import as_tokenizer
 
-flatbuffers = LateModule("flatbuffers", "flatbuffers")
-schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 METADATA_IDENTIFIER = b"M001"
 BUFFER = "TFLITE_METADATA"  # the name of the metadata in a `.tflite` file
 OLDEST_PARSER = "1.1.0"  # the first one that knows BERT's tokenizer
@@ -188,9 +191,7 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
 
 def text_task(source, tokenizer, labels, texts=()) -> TextTask:
     """Returns what a file of a model needs for MediaPipe."""
-    if tokenizer is None:
-        preprocessor = getattr(source.model, "preprocessor", None)
-        tokenizer = getattr(preprocessor, "tokenizer", None)
+    tokenizer = default_tokenizer(source, tokenizer)
     if tokenizer is not None:
         tokenizer = as_tokenizer(tokenizer)
     problem = obstacle(source, tokenizer)

@@ -2,11 +2,11 @@
 
 In a `.tflite` file the entry is an associated file, as TensorFlow Lite's
 metadata format defines it: a ZIP archive after the flat buffer, which
-interpreters ignore and `unzip` reads. Other exporters store the JSON from
-`to_json` where their format allows it, and read it with `parse`. The entry
-contains the number of parameters, because it cannot be counted in the file: the
-converter truncates position embeddings at a fixed length, folds constants and
-adds its own.
+interpreters ignore and `unzip` reads; in a SavedModel it is a file. Other
+exporters store the JSON from `to_json` where their format allows it, and read
+it with `parse`. The entry contains the number of parameters, because it cannot
+be counted in the file: the converter truncates position embeddings at a fixed
+length, folds constants and adds its own.
 """
 
 import dataclasses

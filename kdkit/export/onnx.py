@@ -15,7 +15,6 @@ from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import (
     DECODER,
     ENCODER,
-    INPUT_NAMES,
     TENSORS,
     BatchFile,
 )
@@ -92,7 +91,6 @@ class ONNXModel(BatchFile):
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
-        self.threads = threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -106,15 +104,10 @@ class ONNXModel(BatchFile):
         inputs = {given.name: given for given in self._session.get_inputs()}
         first = next(iter(inputs.values()))
         # Strings where dynamic.
-        rows, *sizes = (
+        shape = (
             size if isinstance(size, int) else None for size in first.shape
         )
-        self.batch_size = rows
-        if first.type == "tensor(float)":
-            self.input_names, self.sizes = tuple(inputs), tuple(sizes)
-            return
-        self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
-        (self.sequence_length,) = sizes
+        self.read_sizes(inputs, shape, first.type == "tensor(float)")
 
     def set_inputs(self, batch):
         self._inputs = {name: batch[name] for name in self.input_names}

@@ -10,15 +10,17 @@ from the converter's fp32 file by ai-edge-quantizer:
   run time. Convolutions and output matrices of tied embeddings have 8 bits;
   a decoder's lookup reads the rows of that matrix.
 
-Tables that are looked up have 8 bits in all three. Positions, layer
-normalization, softmax, GELU, attention products and additions stay in floats:
-docs/quantization.md contains the measured reasons.
+Tables that are looked up have 8 bits in all three, also the positions of a
+decoder. Those of an encoder, layer normalization, softmax, GELU, attention
+products and additions stay in floats: docs/quantization.md contains the
+measured reasons.
 """
 
 import contextlib
 import hashlib
 import io
 import math
+import pathlib
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -27,13 +29,12 @@ import numpy as np
 
 from kdkit.errors import UsageError, require_extra, unknown
 from kdkit.export.exportable import given_batches
-from kdkit.export.inputs import ENCODER, TENSORS, batch_shape
-from kdkit.export.litert_files import input_name, interpreter, packed_model
+from kdkit.export.inputs import ENCODER, TENSORS
+from kdkit.export.litert_files import LiteRTModel, packed_model
 from kdkit.export.litert_graphs import Graphs, tensor_name
 from kdkit.late import LateModule
 from kdkit.quantization.precisions import MIN_ROWS
 
-schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 quantizer = LateModule("ai_edge_quantizer.quantizer", "ai-edge-quantizer")
 recipes = LateModule("ai_edge_quantizer.recipe_manager", "ai-edge-quantizer")
 
@@ -95,31 +96,39 @@ def kernels(model) -> dict:
 
 
 def quantized(
-    content: bytes,
+    path: pathlib.Path,
     precision: str,
-    calibration: Iterable[dict] | None = None,
-    activation_ranges: Mapping | None = None,
-    kernels: Mapping | None = None,
+    calibration: Iterable[dict] | None,
+    activation_ranges: Mapping | None,
+    kernels: Mapping,
 ) -> bytes:
-    """Returns a quantized copy of an fp32 file."""
-    graphs = Graphs(content)
+    """Returns the content of a quantized copy of an fp32 file."""
+    graphs = Graphs(path.read_bytes())
+    bits = CALIBRATED.get(precision)
     ranges = {}
-    if precision in CALIBRATED:
-        ranges = calibrated(graphs, calibration)
-        ranges.update(_given(graphs, activation_ranges or {}, kernels or {}))
-    ranges.update({place.result: place.table for place in graphs.tables()})
-    places = list(configurations(graphs, precision))
-    if not places:
-        raise UsageError(f"The model has no weights for {precision}.")
-    return configured(content, places, ranges)
-
-
-def configured(content: bytes, places, ranges) -> bytes:
-    """Returns a copy of an fp32 file that is quantized at some places."""
+    if bits:
+        ranges = calibrated(path, graphs, calibration)
+        ranges.update(_given(graphs, activation_ranges or {}, kernels))
+    tables = list(graphs.tables())
     manager = recipes.RecipeManager()
-    for operation, name, add in places:
-        add(manager, f"^{re.escape(name)};$", operation)
+    for product in graphs.products():
+        name, operation = _only(product.result), product.operation
+        if bits:
+            manager.add_static_config(name, operation, bits, 8)
+            continue
+        weight = product.weight
+        is_tied = any(np.array_equal(weight, one.weight) for one in tables)
+        is_small = operation == "FULLY_CONNECTED" and not is_tied
+        in_blocks = is_small and weight.shape[1] % BLOCK == 0
+        granularity = f"BLOCKWISE_{BLOCK}" if in_blocks else "CHANNELWISE"
+        num_bits = 4 if is_small else 8
+        manager.add_dynamic_config(name, operation, num_bits, granularity)
+    for table in tables:
+        ranges[table.result] = table.limits
+        manager.add_static_config(_only(table.result), table.operation, 8, 8)
     recipe = manager.get_quantization_recipe()
+    if not recipe:
+        raise UsageError(f"The model has no weights for {precision}.")
     statistics = {
         name: {
             "min": np.full((1,) * rank, low, "float32"),
@@ -128,7 +137,9 @@ def configured(content: bytes, places, ranges) -> bytes:
         for name, (low, high, rank) in ranges.items()
     }
     with _quietly():
-        result = quantizer.Quantizer(bytearray(content), recipe).quantize(
+        result = quantizer.Quantizer(
+            bytearray(graphs.content), recipe
+        ).quantize(
             statistics or None,
             enable_progress_bar=False,
             enable_progress_report=False,
@@ -136,72 +147,13 @@ def configured(content: bytes, places, ranges) -> bytes:
     return packed_model(Graphs(bytes(result.quantized_model)).model)
 
 
-def configurations(graphs: Graphs, precision: str, block=BLOCK):
-    """Yields for each place the operation, its name, and how it is added."""
-    bits = CALIBRATED.get(precision)
-
-    def static(manager, regex, operation):
-        manager.add_static_config(regex, operation, bits or 8, 8)
-
-    def dynamic(manager, regex, operation, num_bits=8, in_blocks=False):
-        granularity = f"BLOCKWISE_{block}" if in_blocks else "CHANNELWISE"
-        manager.add_dynamic_config(regex, operation, num_bits, granularity)
-
-    tables = list(graphs.tables())
-    shapes = {place.shape for place in tables}
-    for product in graphs.products():
-        if bits:
-            yield product.operation, product.result, static
-            continue
-        graph = graphs.model.subgraphs[product.graph]
-        shape = graphs.constant(graph, product.weight).shape
-        is_small = product.operation == "FULLY_CONNECTED"
-        is_small &= shape not in shapes
-
-        def add(manager, regex, operation, shape=shape, is_small=is_small):
-            if not is_small:
-                dynamic(manager, regex, operation)
-                return
-            in_blocks = block is not None and shape[1] % block == 0
-            dynamic(manager, regex, operation, 4, in_blocks)
-
-        yield product.operation, product.result, add
-    for place in tables:
-        yield place.operation, place.result, _static_table
+def _only(name):
+    """Returns the expression for one operator, by its output's name."""
+    return f"^{re.escape(name)};$"
 
 
-def _static_table(manager, regex, operation):
-    manager.add_static_config(regex, operation, 8, 8)
-
-
-def calibration_runs(content: bytes, batches):
-    """Yields the interpreter after each batch, with all tensors in memory."""
-    kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    with _quietly():
-        runner = interpreter.Interpreter(
-            model_content=content,
-            experimental_preserve_all_tensors=True,
-            experimental_op_resolver_type=kernels,
-        )
-    inputs = {
-        input_name(one["name"]): one for one in runner.get_input_details()
-    }
-    shape = None
-    for batch in _small(batches or ()):
-        batch = {name: batch[name] for name in inputs}
-        if batch_shape(batch) != shape:
-            shape = batch_shape(batch)
-            for name, detail in inputs.items():
-                runner.resize_tensor_input(detail["index"], batch[name].shape)
-            runner.allocate_tensors()
-        for name, detail in inputs.items():
-            runner.set_tensor(detail["index"], batch[name])
-        runner.invoke()
-        yield runner
-
-
-def calibrated(graphs: Graphs, batches):
-    """Returns the ranges of products by name."""
+def calibrated(path: pathlib.Path, graphs: Graphs, batches) -> dict:
+    """Returns the ranges of a file's products by name."""
     main = graphs.model.subgraphs[0]
     numbers = {
         number
@@ -211,9 +163,14 @@ def calibrated(graphs: Graphs, batches):
     }
     found = {number: (math.inf, -math.inf) for number in numbers}
     ranks = dict.fromkeys(found, 1)
-    for runner in calibration_runs(graphs.content, batches):
+    with _quietly():
+        file = LiteRTModel(
+            path, delegate="none", experimental_preserve_all_tensors=True
+        )
+    for batch in _small(batches):
+        file(batch)
         for number, (low, high) in found.items():
-            value = runner.get_tensor(number)
+            value = file.interpreter.get_tensor(number)
             ranks[number] = value.ndim
             found[number] = (
                 min(low, float(value.min())),
@@ -249,7 +206,7 @@ def _given(graphs, ranges, kernels):
     result = {}
     for product in graphs.products():
         graph = graphs.model.subgraphs[product.graph]
-        found = by_kernel.get(_digest(graphs.constant(graph, product.weight)))
+        found = by_kernel.get(_digest(product.weight))
         for number, limits in zip(
             (product.source, product.output), found or (), strict=False
         ):

@@ -8,15 +8,14 @@ import keras
 import numpy as np
 
 from kdkit.errors import RunError, UsageError
+from kdkit.export import metadata
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import (
     DECODER,
     ENCODER,
-    INPUT_NAMES,
     TENSORS,
     BatchFile,
 )
-from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.exported import ExportReport
@@ -42,7 +41,7 @@ class SavedModels(Exporter):
         return f"{label}-saved_model"
 
     def prepare(self, source, precision, outputs, strings=None):
-        if strings is not None and outputs not in (None, OUTPUTS[0]):
+        if strings is not None and outputs not in (None, metadata.OUTPUTS[0]):
             raise UsageError(
                 f"outputs={outputs!r} and strings, which convert the outputs "
                 "again. Pass TextInputs(outputs=...)."
@@ -57,7 +56,6 @@ class SavedModels(Exporter):
         )
         strings = source.extras
         if strings is not None:
-            archive.track(strings.tables())
             archive.add_endpoint(
                 STRINGS,
                 strings.scores(
@@ -66,6 +64,9 @@ class SavedModels(Exporter):
                 strings.signature(),
             )
         archive.write_out(path, verbose=False)
+
+    def annotate(self, path, entry):
+        (path / metadata.ENTRY).write_text(metadata.to_json(entry))
 
     def verify(self, source, partial, path):
         """Compares the scores of difficult texts with the Keras model's."""
@@ -135,6 +136,9 @@ class SavedModel(BatchFile):
 
     def __init__(self, path: str | pathlib.Path):
         self.path = pathlib.Path(path)
+        entry = self.path / metadata.ENTRY
+        if entry.is_file():
+            self.metadata = metadata.parse(entry.read_bytes())
         # TensorFlow needs the operations of a tokenizer in the SavedModel. One
         # without a tokenizer also loads where there is no tensorflow-text.
         with contextlib.suppress(UsageError):
@@ -143,13 +147,8 @@ class SavedModel(BatchFile):
         self._loaded = tf.saved_model.load(str(self.path))
         self._signature = self._loaded.signatures[SIGNATURE]
         inputs = self._signature.structured_input_signature[1]
-        specs = [*inputs.values()]
-        if len(specs) == 1 and specs[0].dtype == tf.float32:
-            self.input_names = tuple(inputs)
-            self.sizes = tuple(specs[0].shape[1:])
-            return
-        self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
-        self.sequence_length = inputs["token_ids"].shape[1]
+        first = next(iter(inputs.values()))
+        self.read_sizes(inputs, first.shape, first.dtype == tf.float32)
 
     def set_inputs(self, batch):
         self._inputs = {

@@ -79,12 +79,6 @@ class TextInputs:
         """Returns the specs of the string inputs, of shape `(batch_size,)`."""
         return [tf.TensorSpec((None,), "string", name) for name in self.names]
 
-    def tables(self):
-        """Returns a `tf.Module` with the tokenizer's tables, to be tracked."""
-        module = tf.Module()
-        module.tokenizer = self.tokenizer
-        return module
-
     def scores(self, model, input_names, padded_length=None):
         """Returns a function from columns of texts to scores, for a graph.
 

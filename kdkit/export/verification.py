@@ -1,6 +1,5 @@
 """Compares an exported file with the Keras model on the same batches."""
 
-import dataclasses
 import warnings
 from collections.abc import Callable
 
@@ -17,17 +16,6 @@ PROBABILITY_TOLERANCE = FP32_TOLERANCE / 2
 # The smallest cosine of a sentence embedding. Other precisions: `LEAST_COSINE`.
 LEAST_COSINES = {"fp32": 0.99999, "fp16": 0.999}
 LEAST_COSINE = 0.8
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """The differences between a file's outputs and the Keras model's."""
-
-    max_abs_difference: float
-    same_top_class: float | None
-    examples: int
-    smallest_cosine: float | None = None
-    mean_cosine: float | None = None
 
 
 def reference_outputs(model, batches):
@@ -47,9 +35,12 @@ def compare(
     file: str,
     precision: str,
     outputs: str = "logits",
-) -> Comparison:
-    """Compares an exported file with the Keras model on all batches."""
-    received = []
+) -> dict:
+    """Returns the differences on all batches, which `ExportReport` describes.
+
+    Positions of padding do not count in outputs for each token.
+    """
+    pairs = []
     differences = []
     for number, batch in enumerate(batches, start=1):
         reference, output = expected[number - 1], np.asarray(exported(batch))
@@ -59,7 +50,12 @@ def compare(
                 f"Expected {reference.shape}. Received: {output.shape}."
             )
         _require_finite(output, f"{file} was not written: it", number)
-        received.append(output)
+        counts = np.ones(output.shape[:-1], bool)
+        mask = np.asarray(batch.get("padding_mask"))
+        if output.ndim == 3 and mask.shape == counts.shape:
+            counts = mask > 0
+        reference, output = reference[counts], output[counts]
+        pairs.append((reference, output))
         differences.append(float(np.abs(reference - output).max()))
     worst = int(np.argmax(differences))
     tolerance = np.inf
@@ -75,22 +71,16 @@ def compare(
             f"model's by {differences[worst]:.3g} in batch {worst + 1} of "
             f"{len(batches)}. Expected at most {tolerance:g}."
         )
-    found = Comparison(
-        max_abs_difference=differences[worst],
-        same_top_class=None,
-        examples=sum(len(output) for output in received),
-    )
+    found = {"max_abs_difference": differences[worst]}
+    first, second = (np.concatenate(some) for some in zip(*pairs, strict=True))
     if outputs == SENTENCE_EMBEDDING:
-        return _with_cosines(found, expected, received, file, precision)
-    same = _same_top_class(expected, received)
-    return dataclasses.replace(found, same_top_class=same)
+        return found | _cosines(first, second, file, precision)
+    return found | {"same_top_class": _same_top_class(first, second, outputs)}
 
 
-def _with_cosines(found, expected, received, file, precision):
-    """Adds the cosines of sentence embeddings, which may not be too small."""
-    cosines = cosine_similarities(
-        np.concatenate(expected), np.concatenate(received)
-    )
+def _cosines(expected, received, file, precision):
+    """Returns the cosines of sentence embeddings; they may not be too small."""
+    cosines = cosine_similarities(expected, received)
     smallest = float(cosines.min())
     least = LEAST_COSINES.get(precision, LEAST_COSINE)
     if smallest < least:
@@ -99,9 +89,7 @@ def _with_cosines(found, expected, received, file, precision):
             f"model's. Expected cosines of at least {least}. Received: "
             f"{smallest:.5f}, in the mean {cosines.mean():.5f}."
         )
-    return dataclasses.replace(
-        found, smallest_cosine=smallest, mean_cosine=float(cosines.mean())
-    )
+    return {"smallest_cosine": smallest, "mean_cosine": float(cosines.mean())}
 
 
 def cosine_similarities(first, second) -> np.ndarray:
@@ -122,15 +110,14 @@ def _require_finite(output, who, number):
         )
 
 
-def _same_top_class(expected, received):
-    """Returns the share of equal top classes; `None` for single logits."""
-    if expected[0].shape[-1] == 1:
+def _same_top_class(expected, received, outputs):
+    """Returns the share of equal decisions; `None` for single logits."""
+    if outputs == "sigmoid":
+        return float(((expected > 0.5) == (received > 0.5)).mean())
+    if expected.shape[-1] == 1:
         return None
-    same = [
-        (reference.argmax(axis=-1) == output.argmax(axis=-1)).ravel()
-        for reference, output in zip(expected, received, strict=True)
-    ]
-    return float(np.concatenate(same).mean())
+    same = expected.argmax(axis=-1) == received.argmax(axis=-1)
+    return float(same.mean())
 
 
 def warn_untrained_layers(model, batch) -> None:

@@ -98,13 +98,13 @@ ATTENTION = "_compute_attention"
 
 
 @contextlib.contextmanager
-def computing_attention(attention, function):
-    """Replaces the method `ATTENTION` of one layer."""
-    vars(attention)[ATTENTION] = function
+def replaced(layer, name: str, function):
+    """Replaces a method of one layer; Keras does not track it."""
+    vars(layer)[name] = function
     try:
         yield
     finally:
-        del vars(attention)[ATTENTION]
+        del vars(layer)[name]
 
 
 def is_rematerialized(layer) -> bool:

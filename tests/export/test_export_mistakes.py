@@ -108,6 +108,7 @@ MISTAKES = {  # a call, and what its error names
     "no dimensions": (litert("embedder", dimensions=0), "64 dimensions"),
     "delegate": (timed("litert", delegate="gpu"), "xnnpack"),
     "other length": (timed("litert_int8", sequence_length=8), "other lengths"),
+    "size": (timed("litert_image", sequence_length=6), "other lengths"),
     "batch size": (timed("litert_bilstm", batch_size=2), "batch_size=1"),
     "threads": (timed("saved_model", threads=7), "new process"),
     "no threads": (lambda at: Memory().limit_threads(1), None),

@@ -67,12 +67,14 @@ def test_a_file_is_the_model_and_says_so(name, written):
         assert report.same_top_class >= least
     file = export.open_file(path)
     assert (file.path, file.sequence_length) == (path, report.sequence_length)
+    assert file.metadata.precision == row.precision
+    assert file.metadata.parameters == row.model.count_params()
+    assert report.outputs == getattr(file, "outputs", "logits")
     if exporter.takes_threads:
-        assert file.metadata.precision == row.precision
-        assert file.metadata.parameters == row.model.count_params()
-        assert report.outputs == getattr(file, "outputs", "logits")
-        timing = {"sequence_length": report.sequence_length or 8}
-        measured = export.measure_latency(path, warmup=0, runs=1, **timing)
+        length = None if row.kind == "image" else report.sequence_length or 8
+        measured = export.measure_latency(
+            path, sequence_length=length, warmup=0, runs=1
+        )
         assert measured.median_ms > 0
     if "decoder" in row.kind and row.format == "litert":
         assert file.kind == row.kind  # see test_decoder_files.py

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import stat
 import sys
 import time
@@ -55,6 +56,25 @@ def test_medians_are_of_the_timed_runs(written, monkeypatch):
     assert report.sentences_per_second == 2
     assert report.p95_ms == pytest.approx(57_500)
     assert report.parameters is None  # of a file that kdkit did not write
+
+
+@pytest.mark.parametrize(
+    ("sizes", "length"), [((None, None, 3), 128), ((4, 4, 3), 1)]
+)
+def test_pictures_have_the_size_of_the_report(sizes, length, monkeypatch):
+    """A file of one size has no length."""
+    shapes = []
+    file = types.SimpleNamespace(
+        **{"kind": "tensors", "sequence_length": None, "batch_size": None},
+        **{"path": pathlib.Path(__file__), "sizes": sizes, "metadata": None},
+        **{"input_names": ("inputs",), "invoke": lambda: None},
+        set_inputs=lambda batch: shapes.append(batch["inputs"].shape),
+    )
+    exporter = export.get_exporter("litert")
+    monkeypatch.setattr(exporter, "open", lambda path, threads: file)
+    report = export.measure_latency("a.tflite", warmup=0, runs=1)
+    assert report.sequence_length == length
+    assert shapes == [(1, *(size or length for size in sizes))]
 
 
 def test_files_are_timed_in_turns_with_their_pipelines(written):

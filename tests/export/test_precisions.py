@@ -15,12 +15,13 @@ from kit.exported import (
     LENGTH,
     QUANTIZED,
     SIZES,
+    Memory,
     classifier,
     model_of,
     outputs,
     rows,
 )
-from kit.helpers import decoder, python_blocks
+from kit.helpers import decoder, python_blocks, with_random_weights
 
 from kdkit import export
 from kdkit.quantization import (
@@ -112,6 +113,28 @@ def test_a_file_computes_what_the_student_that_rounds_computes(
     assert report.max_abs_difference == pytest.approx(near.max(), abs=1e-4)
     assert report.max_abs_difference < 0.3 * rounded.std()
     assert report.same_top_class > 0.98
+
+
+def test_a_head_of_the_shape_of_a_table_has_4_bits(tmp_path):
+    """As in the student that rounds: 2 classes, and 2 segments in 8 bits."""
+    model = with_random_weights(classifier(2), scale=0.2)
+    path = tmp_path / "two.tflite"
+    with rounding(model, "int4"):
+        export.to_litert(model, path, "int4", LENGTH)
+        near = np.abs(
+            export.open_file(path)(MEASURED) - outputs(model, MEASURED)
+        )
+    assert np.median(near) < 1e-4
+    assert {*stored(path, 2, WIDTH)} == {TensorType.INT4, TensorType.INT8}
+
+
+def test_a_file_is_verified_against_the_model_that_does_not_round(tmp_path):
+    model, format = model_of("classifier"), Memory()
+    exact, found = outputs(model, MEASURED), []
+    format.verify = lambda *_: found.append(outputs(model, MEASURED))
+    with rounding(model, "int4"):
+        format.export(model, tmp_path / "m.memory")
+    np.testing.assert_array_equal(*found, exact)
 
 
 def test_16_bits_are_nearer_to_keras_than_8(files):

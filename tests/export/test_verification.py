@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from kit.exported import Memory, model_of
+from kit.exported import INPUTS, Memory, model_of
 from kit.helpers import ROOT, batch, bert, cross_entropy, labels
 
 import kdkit
@@ -48,6 +48,29 @@ def test_a_report_measures_difference_and_agreement(exported):
     change = lambda x, number: x[:, [0, 2, 1]]  # noqa: E731
     report, _ = exported(passing(), "int8", change=change, **THREE)
     assert report.same_top_class == pytest.approx(1 / 3)
+
+
+def test_padding_does_not_count_in_outputs_for_tokens(exported):
+    ids, mask = (
+        keras.Input((3,), dtype="int32", name=name) for name in INPUTS[::2]
+    )
+    states = layers.Embedding(9, 3)(ids)
+    states = keras.ops.where(mask[..., None] > 0, states, 0.0)
+    model = keras.Model({"token_ids": ids, "padding_mask": mask}, states)
+    real = np.array([[1, 1, 0], [1, 0, 0]])
+    data = [{"token_ids": 2 * real, "padding_mask": real}]
+    change = lambda x, _: x - EYE[0] * (real[..., None] == 0)  # noqa: E731
+    report, _ = exported(model, change=change, verification_data=data)
+    assert (report.max_abs_difference, report.same_top_class) == (0, 1)
+    assert report.examples == 2
+
+
+def test_decisions_on_labels_are_compared_one_by_one(exported):
+    """Zeros decide against each label, and have the highest one nowhere."""
+    seen, model = [], model_of("classifier")
+    change = lambda x, _: seen.append(x) or 0 * x  # noqa: E731
+    report, _ = exported(model, "int8", outputs="sigmoid", change=change)
+    assert report.same_top_class == (np.concatenate(seen) <= 0.5).mean()
 
 
 WRONG = {  # how outputs change, the precision, what the error names
