@@ -26,9 +26,11 @@ from kdkit.errors import unknown
 from kdkit.models.sizes import POOLINGS
 from kdkit.recipes import RECIPES
 from kdkit.recipes.named import by_name
-from kdkit.recipes.reranker_to_embedder import without_scores
-from kdkit.recipes.sentence_embedding import contrastive
-from kdkit.recipes.stages import Stage, same_number_of_updates
+from kdkit.recipes.stages import (
+    Stage,
+    named_without_teacher,
+    same_number_of_updates,
+)
 from kdkit.settings import Count, Name, Policy, Seed, Strategy, Weight
 from kdkit.taps import reads_source
 from kdkit.taps.names import SENTENCE_EMBEDDING
@@ -287,9 +289,11 @@ class EmbedderConfig(Run):
         if self.control:
             arms["control"] = ()
             if self.data.kind == "candidates":
-                arms["control"] = without_scores(self.stages)
+                arms["control"] = named_without_teacher(self.stages, "ranking")
             elif isinstance(self.student, Sizes):
-                arms["control"] = contrastive(self.stages)
+                arms["control"] = named_without_teacher(
+                    self.stages, "contrastive"
+                )
         return arms
 
     @model_validator(mode="after")

@@ -27,6 +27,9 @@ from kdkit.taps.shape import require_taps
 
 # Names of the Distiller's other scalars.
 RESERVED_NAMES = ("loss", "hard_label_loss")
+SAME_NAME = (
+    "Two values in the logs have the name {!r}. Pass name=... to Objective."
+)
 
 
 def compared_layers(objective, teacher, student) -> list[tuple[int, int]]:
@@ -265,7 +268,7 @@ class Comparison:
 
     def attach(self, models, student):
         """Sets the teachers' models, which must have the known sizes."""
-        _require_own_weights(models, student)
+        require_own_weights(models, student)
         shapes = tuple(map(self._described, models))
         if shapes != self.shapes:
             raise UsageError(
@@ -276,6 +279,14 @@ class Comparison:
         self._run_teachers = [
             self._tapped(model, self._teacher_taps) for model in models
         ]
+
+    def require_other_names(self, metrics):
+        """Requires that no compiled metric is logged as one of the terms."""
+        terms = {part.tracker.name for part in self.parts}
+        for one in keras.tree.flatten(metrics):
+            name = getattr(one, "name", getattr(one, "__name__", one))
+            if name in terms:
+                raise UsageError(SAME_NAME.format(name))
 
     def _described(self, teacher):
         if isinstance(teacher, ModelShape):
@@ -339,7 +350,7 @@ class Comparison:
         return [*sums, *found]
 
 
-def _require_own_weights(teachers, student):
+def require_own_weights(teachers, student):
     """Raises an error if the student trains weights of a teacher."""
     trained = set(map(id, student.trainable_variables))
     for model in teachers:
@@ -358,10 +369,7 @@ def _require_names(objectives):
     names += RESERVED_NAMES
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(
-                f"Two values in the logs have the name {name!r}. Pass name=... "
-                "to Objective."
-            )
+            raise UsageError(SAME_NAME.format(name))
 
 
 def _normalized(weights, num_teachers):

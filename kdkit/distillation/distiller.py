@@ -9,6 +9,7 @@ from keras import ops
 
 from kdkit.distillation.comparison import (
     Comparison,
+    require_own_weights,
     teacher_entries,
 )
 from kdkit.distillation.first_batch import require_logits
@@ -24,6 +25,7 @@ from kdkit.distillation.labels import (
 from kdkit.distillation.objective import Objective, require_weight
 from kdkit.distillation.strings import Texts, with_own_inputs
 from kdkit.distillation.weights import label_weights
+from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
 from kdkit.models.families import find_backbone
 from kdkit.steps import Step, sum_over_replicas
@@ -64,7 +66,8 @@ class Distiller(Texts, Step, keras.Model):
     student equal to its teacher has 0; the gradient does not change.
 
     Positions outside `padding_mask` (for a decoder `decoder_padding_mask`)
-    count in no objective. For per-position logits, pass the mask as a
+    count in no objective, but for taps of single layers (`"layer:NAME"`) of an
+    encoder-decoder. For per-position logits, pass the mask as a
     per-position sample weight; the label loss does not see the padding mask
     either. Keras ignores sample weights of data without labels: add arbitrary
     labels then. To mix labelled and unlabelled examples, give the unlabelled
@@ -273,12 +276,18 @@ class Distiller(Texts, Step, keras.Model):
 
         Raises:
             UsageError: (a `ValueError`) if the loss or a metric expects
-                probabilities, or if the loss applies a softmax to a single
-                logit.
+                probabilities, if the loss applies a softmax to a single logit,
+                if a metric has the name of an objective, and for `loss_weights`
+                with `chunk_size`.
         """
+        # A frozen layer that both models have may train now.
+        require_own_weights(self._comparison.models, self.student)
+        measured = (metrics, weighted_metrics)
+        self._comparison.require_other_names(measured)
         if self.num_classes is not None:
-            measured = (metrics, weighted_metrics)
             require_metrics_on_logits(measured, self.num_classes)
+        if self.chunk_size is not None and loss_weights is not None:
+            raise UsageError("With chunk_size, use hard_label_weight.")
         if self.hard_label_weight:
             require_loss_on_logits(loss, self.num_classes)
         elif loss is not None:

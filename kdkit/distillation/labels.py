@@ -1,5 +1,7 @@
 """The compiled loss on the labels: its sums, and the errors that it hides."""
 
+import inspect
+
 import keras
 import numpy as np
 from keras import ops
@@ -19,6 +21,14 @@ from kdkit.losses.foreign import (
 # Losses whose labels are shares between 0 and 1, of one class or of each.
 _ON_SHARES = {"categoricalcrossentropy", "categoricalfocalcrossentropy"}
 _ON_ANY_SHARES = {"categoricalcrossentropy", "binarycrossentropy", *FOCAL}
+# Metrics without an argument for logits.
+ON_PROBABILITIES = (
+    keras.metrics.KLDivergence,
+    keras.metrics.PrecisionAtRecall,
+    keras.metrics.RecallAtPrecision,
+    keras.metrics.SensitivityAtSpecificity,
+    keras.metrics.SpecificityAtSensitivity,
+)
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
@@ -58,19 +68,26 @@ def require_metrics_on_logits(metrics, num_classes):
             given = "binary_accuracy"
         elif given is None or given in ("accuracy", "acc"):
             continue
-        argument = _missing_argument(keras.metrics.get(given), num_classes)
-        if argument is not None:
+        metric = keras.metrics.get(given)
+        argument = _missing_argument(metric, num_classes)
+        cannot = isinstance(metric, ON_PROBABILITIES)
+        if cannot or argument is not None:
+            advice = f"Pass it with {argument}." if argument else ""
             raise UsageError(
                 f"The compiled metric {given} expects probabilities, but the "
-                f"student's output is logits. Pass it with {argument}."
+                f"student's output is logits. {advice}".rstrip()
             )
 
 
 def _missing_argument(metric, num_classes):
     """Returns the argument with which a metric takes logits, if it needs it."""
-    if not isinstance(metric, keras.metrics.Metric):
+    if isinstance(metric, keras.metrics.Metric):
+        config = metric.get_config()
+    elif getattr(metric, "__module__", "").startswith("keras."):
+        arguments = inspect.signature(metric).parameters
+        config = {name: one.default for name, one in arguments.items()}
+    else:
         return None
-    config = metric.get_config()
     threshold = config.get("threshold")
     if config.get("from_logits") is False:
         return "from_logits=True"
@@ -162,7 +179,10 @@ def label_count(loss, labels, sample_weight):
         return ops.ones((), dtype="float32")
     if _counts_weights(loss, sample_weight):
         return ops.sum(ops.cast(sample_weight, "float32"))
-    return ops.cast(ops.shape(labels)[0], "float32")
+    counts = ops.ones_like(labels)
+    if _ignored_class(loss) is not None:
+        counts = labels != _ignored_class(loss)
+    return ops.sum(ops.cast(counts, "float32"))
 
 
 def _counts_weights(loss, sample_weight):
@@ -206,8 +226,6 @@ def label_term(loss, hard_label_weight, x, y, sample_weight):
     sample_weight = spread_label_weights(x, y, None, sample_weight)
     count = label_count(loss, y, sample_weight)
     weights = position_weights(y, sample_weight)
-    if not _counts_weights(loss, sample_weight):
-        weights /= ops.cast(ops.shape(y)[1], "float32")
     term = ChunkTerm(
         sums=sums,
         target=y,

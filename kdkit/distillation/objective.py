@@ -136,7 +136,8 @@ class Objective:
             position): see `kdkit.losses.KerasLoss`.
         tap: string. The tensor to compare, one of `kdkit.taps.TAPS` or, for an
             encoder-decoder, `kdkit.taps.SEQ2SEQ_TAPS`. Attention in its decoder
-            counts for each token and itself or an earlier token.
+            counts for each token and itself or an earlier token; attention of
+            a GPT-2 counts between all real positions.
             Cross-attention counts where neither the decoder's token nor the
             encoder's token is padding. In any Keras model, `"layer:NAME"` is
             the output of the layer of that name, at any depth; a function

@@ -82,9 +82,12 @@ def _with_keras(model, token_ids, max_tokens, sampler, stop_token_ids):
     empty = min(set(range(len(stop_token_ids) + 1)) - set(stop_token_ids))
     tokens = np.full((1, num_given + max_tokens), empty, "int32")
     tokens[0, :num_given] = token_ids
-    model.compile(sampler=sampler, jit_compile=False)
-    # A preprocessor would take the token ids for texts.
-    preprocessor, model.preprocessor = model.preprocessor, None
+    # `compile` would also replace the optimizer. A preprocessor would take the
+    # token ids for texts.
+    names = ("sampler", "jit_compile", "preprocessor", "generate_function")
+    given = {name: getattr(model, name, None) for name in names}
+    settings = dict.fromkeys(names) | {"sampler": sampler, "jit_compile": False}
+    _set(model, settings)
     try:
         generated = model.generate(
             {
@@ -95,10 +98,15 @@ def _with_keras(model, token_ids, max_tokens, sampler, stop_token_ids):
             stop_token_ids=stop_token_ids or None,
         )
     finally:
-        model.preprocessor = preprocessor
+        _set(model, given)
     new = np.asarray(generated["token_ids"])[0, num_given:]
     ends = np.flatnonzero(np.isin(new, stop_token_ids))
     return new[: ends[0]] if len(ends) else new
+
+
+def _set(model, settings):
+    for name, value in settings.items():
+        setattr(model, name, value)
 
 
 TOKENS_AT_ONCE = 1024  # tokens of sources with padding, per beam

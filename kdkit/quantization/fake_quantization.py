@@ -103,12 +103,9 @@ class FakeQuantization(keras.callbacks.Callback):
             self.apply(student)
             # Steps that are already traced do not round.
             self.model.make_train_function(force=True)
-            self.model.test_function = self.model.predict_function = None
 
     def apply(self, model) -> None:
         """Measures the ranges if there are none, and lets a model round.
-
-        Functions that are already traced do not change.
 
         Args:
             model: `keras.Model`. An encoder of a family whose blocks are
@@ -140,14 +137,27 @@ class FakeQuantization(keras.callbacks.Callback):
             self._replace(layer, _rounding_embedding(layer))
         vars(model)[ATTRIBUTE] = self
         self._rounding = model
+        self._forget_traces()
 
     def remove(self) -> None:
         """Lets the model compute in full precision again."""
+        for model in filter(None, (self.model, self._rounding)):
+            model.train_function = None
+        self._restore()
+
+    def _restore(self):
+        """Does the same, also while a step is running."""
         while self._replaced:
             del vars(self._replaced.pop())["call"]
         if self._rounding is not None:
+            self._forget_traces()
             del vars(self._rounding)[ATTRIBUTE]
             self._rounding = None
+
+    def _forget_traces(self):
+        """Traced functions would go on as they were traced."""
+        for model in filter(None, (self.model, self._rounding)):
+            model.test_function = model.predict_function = None
 
     def ranges_by_path(self, model) -> dict | None:
         """Returns the ranges by the layers' paths, for an exporter.
@@ -228,7 +238,7 @@ class FakeQuantization(keras.callbacks.Callback):
                 num_rows += len(keras.tree.flatten(inputs)[0])
                 model(inputs, training=False)
         finally:
-            self.remove()
+            self._restore()
         if num_rows < MIN_ROWS:
             raise UsageError(
                 f"Calibration needs at least {MIN_ROWS} examples, received "
@@ -268,7 +278,7 @@ def full_precision(model):
     """
     active = active_quantization(model)
     if active is not None:
-        active.remove()
+        active._restore()
     try:
         yield
     finally:

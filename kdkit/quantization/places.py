@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import keras
+import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import EncoderBlock, adapters_of, find_backbone
@@ -106,6 +107,8 @@ def require_quantizable(model) -> None:
             "Quantisation-aware training is for BERT, DistilBERT, ELECTRA, "
             f"RoBERTa and XLM-RoBERTa, received {type(shown).__name__}."
         )
+    if isinstance(model, keras_hub.models.MaskedLM):
+        raise UsageError("A masked LM cannot be trained with quantisation.")
     if backbone.compute_dtype != "float32":
         raise UsageError(
             "Quantisation-aware training needs a model in float32, received "

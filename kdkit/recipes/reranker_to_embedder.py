@@ -23,12 +23,10 @@ Smoke run: `kdkit distill reranker_to_embedder --smoke --run-dir RUN`.
 Departures from the paper: docs/fidelity.md.
 """
 
-import dataclasses
-
 from kdkit.distillation.objective import Objective
 from kdkit.losses import LogitKLDivergence, MarginMSE
 from kdkit.recipes.recipe import CopiedBlocks, Recipe
-from kdkit.recipes.stages import Stage, without_teacher
+from kdkit.recipes.stages import Stage
 
 MARGINS = Objective(MarginMSE())
 LISTS = Objective(LogitKLDivergence())
@@ -45,17 +43,6 @@ def _stages(*objectives):
             batch_size=32,
             objectives=objectives,
         ),
-    )
-
-
-def without_scores(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Returns the control without a teacher, with as many updates."""
-    return tuple(
-        dataclasses.replace(
-            without_teacher(stage),
-            name="ranking" if number == 0 else f"ranking_{number + 1}",
-        )
-        for number, stage in enumerate(stages)
     )
 
 

@@ -113,19 +113,6 @@ def for_other_width(
     )
 
 
-def contrastive(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Returns the control without a teacher, with as many updates."""
-    return tuple(
-        dataclasses.replace(
-            stage,
-            name="contrastive" if number == 0 else f"contrastive_{number + 1}",
-            objectives=(),
-            hard_label_weight=1.0,
-        )
-        for number, stage in enumerate(stages)
-    )
-
-
 RECIPE = Recipe(
     name="sentence_embedding",
     title="the vectors of a sentence encoder, on any text",

@@ -216,6 +216,17 @@ def without_teacher(stage: Stage) -> Stage:
     )
 
 
+def named_without_teacher(stages: tuple[Stage, ...], name: str) -> tuple:
+    """Returns the control without a teacher, with as many updates."""
+    return tuple(
+        dataclasses.replace(
+            without_teacher(stage),
+            name=name if number == 0 else f"{name}_{number + 1}",
+        )
+        for number, stage in enumerate(stages)
+    )
+
+
 def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Returns the control arm: no teacher, and as many epochs."""
     on_corpus = tuple(

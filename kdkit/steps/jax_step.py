@@ -1,19 +1,11 @@
 """The training step on JAX: a function from a model's state to the next."""
 
 import warnings
-from typing import Any, NamedTuple
 
 import jax
 import keras
 
 from kdkit.weights import note_gradients
-
-
-class _TaughtBatch(NamedTuple):
-    """A batch of data with the teachers' weights."""
-
-    data: Any
-    teachers: list
 
 
 class Step:
@@ -76,10 +68,9 @@ class Step:
 
     def _run(self, state, data, training=False):
         """Returns the loss, the logs and the next values of variables."""
+        data, weights = data
         values = self._with_values(state)
-        if isinstance(data, _TaughtBatch):
-            data, weights = data
-            values += zip(self.teachers_variables(), weights, strict=True)
+        values += zip(self.teachers_variables(), weights, strict=True)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with keras.StatelessScope(values, collect_losses=True) as scope:
             loss, y_pred = self.run_student(
@@ -116,9 +107,7 @@ class Step:
         def run(state, iterator):
             weights = [variable.value for variable in variables]
             try:
-                return function(
-                    state, (_TaughtBatch(data, weights) for data in iterator)
-                )
+                return function(state, ((data, weights) for data in iterator))
             except Exception:
                 # Keras took the variables' values for its first step.
                 for variable, value in self._with_values(state):

@@ -101,6 +101,14 @@ def test_a_decoder_without_positions_has_any_length():
     assert DecoderStep(model, 5000).sequence_length == 5000
 
 
+def test_a_model_in_training_keeps_its_optimizer():
+    model = decoder(1)
+    model.compile(keras.optimizers.SGD(0.5), loss="mse", sampler="greedy")
+    before = model.optimizer, model.sampler, model.jit_compile
+    generation.generate(model, [1, 2], 3, "top_k")
+    assert (model.optimizer, model.sampler, model.jit_compile) == before
+
+
 MISTAKES = {
     "no beams": (lambda: Beams(0), "beam_size=0"),
     "penalty": (lambda: Beams(length_penalty=-0.1), "length_penalty=-0.1"),

@@ -154,3 +154,8 @@ def test_what_cannot_be_in_chunks_is_refused(teachers, batch):
     ):
         with pytest.raises(ValueError, match=words):
             step(teacher, batch, chunk_size, loss)
+    model = kdkit.Distiller(
+        teachers[0], decoder(1), ON_LOGITS, chunk_size=8, hard_label_weight=1.0
+    )
+    with pytest.raises(ValueError, match="hard_label_weight"):
+        model.compile("sgd", loss=cross_entropy(), loss_weights=0.1)

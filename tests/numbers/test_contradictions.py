@@ -214,6 +214,9 @@ def test_a_student_does_not_train_its_teachers_layers(kind):
     np.testing.assert_array_equal(teacher(X), before[0])
     after = ops.convert_to_numpy(learner(X))
     assert np.abs(after - before[1]).max() > 0
+    shared.trainable = True
+    with pytest.raises(ValueError, match="shared"):
+        model.compile("sgd")
 
 
 # Losses and metrics of labels.
@@ -292,6 +295,10 @@ METRICS = [  # with the student's classes, and the argument that is missing
     (lambda: metrics.Precision(class_id=1), 3, "thresholds=0.0"),
     (lambda: metrics.F1Score(threshold=0.5), 3, "threshold=1e-07"),
     (lambda: metrics.BinaryAccuracy(), 3, "threshold=0.0"),
+    (lambda: metrics.binary_accuracy, 3, "threshold=0.0"),
+    (lambda: losses.sparse_categorical_crossentropy, 3, "from_logits=True"),
+    (lambda: metrics.KLDivergence(), 3, "expects probabilities"),
+    (lambda: metrics.PrecisionAtRecall(0.5), 1, "expects probabilities"),
     (lambda: "accuracy", 3, None),
     (lambda: metrics.F1Score(), 3, None),
     (lambda: metrics.Precision(top_k=1, class_id=1), 3, None),
@@ -376,6 +383,28 @@ def test_training_needs_a_trainable_weight():
     for _ in range(2):
         with pytest.raises(ValueError, match="trainable weight"):
             model.fit(X, verbose=0)
+
+
+def test_a_metric_with_the_name_of_an_objective_is_refused():
+    for metric in ("logit_mse", metrics.MeanSquaredError(name="logit_mse")):
+        with pytest.raises(ValueError, match="'logit_mse'"):
+            distiller(loss=LogitMSE()).compile("adam", metrics=[metric])
+
+
+def test_labels_that_are_ignored_do_not_count_whatever_the_batches():
+    labels = np.where(np.arange(ROWS) < 7, Y, -1)
+    model = on_labels()
+    model.compile("sgd", loss=cross_entropy(ignore_class=-1))
+    found = [
+        model.evaluate(X, labels, size, verbose=0, return_dict=True)
+        for size in (ROWS, 5)
+    ]
+    logits = ops.convert_to_numpy(model.student(X[:7]))
+    expected = sparse(labels[:7], logits, from_logits=True)
+    for logs in found:
+        assert logs["hard_label_loss"] == pytest.approx(
+            float(ops.mean(expected)), rel=1e-5
+        )
 
 
 def test_labels_that_the_loss_ignores_and_logits_above_0_train():

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras_hub.models import BertMaskedLM
 from kit.helpers import batch, bert, decoder, with_random_weights
 
 import kdkit
@@ -206,6 +207,7 @@ def test_a_distiller_trains_a_student_that_rounds(inputs):
     data = tf.data.Dataset.from_tensors(inputs)
     rounding = FakeQuantization("static_int8", data)
     losses = []
+    student.predict(inputs, verbose=0)  # traced without rounding
     for callbacks in ([], [rounding]):
         before = student.get_weights()
         distiller.fit(data, verbose=0, shuffle=False, callbacks=callbacks)
@@ -219,6 +221,13 @@ def test_a_distiller_trains_a_student_that_rounds(inputs):
     rounded = np.mean((np.array(student(inputs)) - teacher) ** 2)
     assert losses[1]["loss"] == pytest.approx(rounded, rel=1e-4)
     assert rounded != pytest.approx(exact, rel=1e-3)
+    for then in (rounding.remove, lambda: None):
+        for model in (student, distiller):
+            found = model.predict(inputs, verbose=0)
+            np.testing.assert_allclose(found, student(inputs), atol=1e-5)
+        then()
+    (last, *_) = distiller.evaluate(data, verbose=0)
+    assert last == pytest.approx(exact, rel=1e-4)
 
 
 def _apply(model, precision="int4", **arguments):
@@ -242,8 +251,12 @@ def _apply(model, precision="int4", **arguments):
         (lambda model: _apply(decoder(1)), "GPT2Backbone"),
         (lambda model: _apply(bert(1, dtype="mixed_bfloat16")), "bfloat16"),
         (lambda model: _apply(keras.Sequential()), "Sequential"),
+        (
+            lambda model: _apply(BertMaskedLM(bert(1).backbone)),
+            "masked LM",
+        ),
     ],
-    ids=["precision", "few rows", "ranges", "decoder", "half", "other"],
+    ids=["precision", "few rows", "ranges", "decoder", "half", "other", "MLM"],
 )
 def test_what_cannot_round_is_one_clear_line(model, run, named):
     with pytest.raises(ValueError, match=named):
