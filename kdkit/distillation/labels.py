@@ -21,14 +21,6 @@ from kdkit.losses.foreign import (
 # Losses whose labels are shares between 0 and 1, of one class or of each.
 _ON_SHARES = {"categoricalcrossentropy", "categoricalfocalcrossentropy"}
 _ON_ANY_SHARES = {"categoricalcrossentropy", "binarycrossentropy", *FOCAL}
-# Metrics without an argument for logits.
-ON_PROBABILITIES = (
-    keras.metrics.KLDivergence,
-    keras.metrics.PrecisionAtRecall,
-    keras.metrics.RecallAtPrecision,
-    keras.metrics.SensitivityAtSpecificity,
-    keras.metrics.SpecificityAtSensitivity,
-)
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
@@ -68,19 +60,16 @@ def require_metrics_on_logits(metrics, num_classes):
             given = "binary_accuracy"
         elif given is None or given in ("accuracy", "acc"):
             continue
-        metric = keras.metrics.get(given)
-        argument = _missing_argument(metric, num_classes)
-        cannot = isinstance(metric, ON_PROBABILITIES)
-        if cannot or argument is not None:
-            advice = f"Pass it with {argument}." if argument else ""
+        needed = _missing_argument(keras.metrics.get(given), num_classes)
+        if needed is not None:
             raise UsageError(
                 f"The compiled metric {given} expects probabilities, but the "
-                f"student's output is logits. {advice}".rstrip()
+                f"student's output is logits. It needs {needed}."
             )
 
 
 def _missing_argument(metric, num_classes):
-    """Returns the argument with which a metric takes logits, if it needs it."""
+    """Returns what a metric needs to be right on logits, `None` for nothing."""
     if isinstance(metric, keras.metrics.Metric):
         config = metric.get_config()
     elif getattr(metric, "__module__", "").startswith("keras."):
@@ -89,6 +78,9 @@ def _missing_argument(metric, num_classes):
     else:
         return None
     threshold = config.get("threshold")
+    has_no_argument = "num_thresholds" in config and "from_logits" not in config
+    if has_no_argument or isinstance(metric, keras.metrics.KLDivergence):
+        return "probabilities"
     if config.get("from_logits") is False:
         return "from_logits=True"
     if isinstance(metric, keras.metrics.FBetaScore):
