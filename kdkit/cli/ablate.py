@@ -141,7 +141,9 @@ def _result(arm, config, options) -> dict:
         noted = measured_once(str(path))
         signature = {"signature": noted["signatures"]["bleu"]}
         return {"metrics": noted["metrics"], "signature": signature}
-    examples = None if is_text else num_examples(done)
+    examples = None
+    if not is_text:
+        examples = num_examples(done, config.data.dev_split)
     return {"metrics": done.metrics, "examples": examples}
 
 

@@ -112,8 +112,7 @@ def _learning(config, stage, student, pretrained):
     return config.replace(**changes)
 
 
-def num_examples(done: Run) -> int | None:
-    """Returns the number of examples that an arm's run was measured on."""
-    split = done.config.data.dev_split
+def num_examples(done: Run, split: str) -> int | None:
+    """Returns the number of a split's examples that a run was measured on."""
     found = [event.examples for event in done.events(Evaluation, split=split)]
     return next((count for count in reversed(found) if count), None)
