@@ -152,11 +152,12 @@ def teacher_of(place: Place) -> Place:
 def described_at(place: Place, source: str | None):
     """Returns where the tokenizer and the labels of an exported file are.
 
-    That is `source`, which the user gave, or the run, or its teacher.
+    That is `source`, which the user gave, or the run. The teacher of a sentence
+    encoder, whose tokens may be others, has its own.
     """
     if source is not None or place.run is None:
         return source
-    if place.arm == "teacher" and place.run.config.teachers:
+    if place.arm == "teacher" and place.run.config.kind == "embedder":
         return teacher_of(place).path
     return place.run.path
 
