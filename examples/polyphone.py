@@ -104,7 +104,7 @@ def main():
             pretrained=str(pretrained),
             student={
                 "copy_from": "pretrained",
-                "rule": "first",
+                "rule": "bottom",
                 "num_layers": options.layers // 2,
             },
             stages=with_epochs(

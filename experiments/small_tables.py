@@ -73,7 +73,7 @@ def shown(rows):
 def main(glue, encoder, folder, seeds, names):
     folder.mkdir(parents=True, exist_ok=True)
     phrases(glue / "SST-2", folder)
-    print("| table | head | teacher | pkd | vanilla_kd | labels alone |")
+    print("| table | head | teacher | tinybert | pkd | vanilla_kd | labels |")
     for name in names or [f"{table}_copied" for table in TABLES]:
         table, head = name.split("_")
         is_phrases = table.startswith("sst")
@@ -84,18 +84,22 @@ def main(glue, encoder, folder, seeds, names):
             data += ["--label-column", "label"]
         teacher = folder / f"{table}_teacher"
         kdkit("train-teacher", "--model", encoder, *data, "--run-dir", teacher)
-        rows = [[], [], []]
+        start = {"copied": "teacher", "new": encoder}[head]
+        recipes = {
+            "tinybert": ["--student", start],
+            "pkd": ["--control"],
+            "vanilla_kd": [],
+        }
+        rows = [[], [], [], []]
         for seed in range(seeds):
-            words = ["--teacher", teacher / PLACES[head], "--num-layers", 3]
-            words += [*data, "--cache", folder / f"{table}_cache"]
-            words += ["--seed", seed, "--run-dir"]
-            pkd, vanilla = (
-                folder / f"{name}_{recipe}_{seed}"
-                for recipe in ("pkd", "vanilla_kd")
-            )
-            kdkit("distill", "pkd", "--control", *words, pkd)
-            kdkit("distill", "vanilla_kd", *words, vanilla)
-            arms = (pkd, "student"), (vanilla, "student"), (pkd, "control")
+            runs = [folder / f"{name}_{recipe}_{seed}" for recipe in recipes]
+            for run, recipe in zip(runs, recipes, strict=True):
+                words = ["--teacher", teacher / PLACES[head], "--num-layers", 3]
+                words += [*recipes[recipe], *data, "--seed", seed]
+                words += ["--cache", folder / f"{table}_cache"]
+                kdkit("distill", recipe, *words, "--run-dir", run)
+            arms = [(run, "student") for run in runs]
+            arms.append((runs[1], "control"))
             for row, arm in zip(rows, arms, strict=True):
                 row.append(measured(*arm, folder, is_phrases))
         of_teacher = measured(teacher, "teacher", folder, is_phrases)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError, unknown
 
-NAMES = ("uniform", "top", "bottom", "skip", "last", "final")
+NAMES = ("uniform", "spread", "top", "bottom", "skip", "last", "final")
 
 
 def layer_map(
@@ -17,6 +17,8 @@ def layer_map(
 
     - `"uniform"`: evenly spaced, the final block to the final block. If one
       depth is not a multiple of the other, the nearest block (halves go up).
+    - `"spread"`: evenly from the first block to the final one, as DistilBERT
+      copies them: six of 12 are 1, 3, 5, 8, 10 and 12. One is the final one.
     - `"top"`: the teacher's last blocks. `"bottom"`: its first ones.
     - `"skip"`, `"last"`: `"uniform"` and `"top"` without the final student
       block, whose output already decides the logits (PKD, section 3.2).
@@ -77,6 +79,15 @@ def _named(spec, teacher_layers, student_layers):
         pairs = {
             block: (2 * block * teacher_layers + student_layers)
             // (2 * student_layers)
+            for block in blocks
+        }
+    elif spec == "spread":
+        # N - (M - m) (N - 1) / (M - 1), rounded (halves go down).
+        gaps = max(student_layers - 1, 1)
+        pairs = {
+            block: teacher_layers
+            - (2 * (student_layers - block) * (teacher_layers - 1) + gaps)
+            // (2 * gaps)
             for block in blocks
         }
     elif spec in ("top", "last"):

@@ -1,12 +1,10 @@
-"""The sizes of the papers' models, and the choice of layers to copy.
+"""The sizes of the papers' models.
 
 `paper_parameters` is the number that the paper prints; docs/fidelity.md
 explains where ours differs.
 """
 
 import dataclasses
-
-from kdkit.errors import UsageError, unknown
 
 # How an embedder makes one vector from the states of an encoder.
 POOLINGS = ("mean", "cls", "max")
@@ -193,47 +191,3 @@ PRESETS = {
         10_100_000,
     ),
 }
-
-
-RULES = ("first", "spread")
-
-
-def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
-    """Returns the blocks of an encoder that a shallower student copies.
-
-    - `"first"`: the first blocks, as in Patient KD.
-    - `"spread"`: evenly from the first to the last block, as in DistilBERT:
-      of 12 blocks the six are 1, 3, 5, 8, 10 and 12.
-
-    Args:
-        rule: string. One of the names above.
-        num_blocks: int. Blocks of the encoder.
-        num_copied: int. Blocks of the student.
-
-    Returns:
-        Tuple of ints, counted from 1.
-
-    Raises:
-        UsageError: (a `ValueError`) if the rule is unknown, or if the student
-            has more blocks than the encoder.
-
-    >>> choose_blocks("first", num_blocks=12, num_copied=3)
-    (1, 2, 3)
-    >>> choose_blocks("spread", num_blocks=6, num_copied=3)
-    (1, 3, 6)
-    """
-    if rule not in RULES:
-        raise unknown("rule for blocks", rule, RULES)
-    if num_copied > num_blocks:
-        raise UsageError(
-            f"The encoder has {num_blocks} blocks. Received: {num_copied} to "
-            "copy."
-        )
-    if rule == "first":
-        return tuple(range(1, num_copied + 1))
-    # i (N - 1) / (M - 1), rounded to the nearest integer (halves down), plus 1.
-    gaps = max(num_copied - 1, 1)
-    return tuple(
-        -((gaps - 2 * index * (num_blocks - 1)) // (2 * gaps)) + 1
-        for index in range(num_copied)
-    )

@@ -25,7 +25,8 @@ class CopiedBlocks:
     Args:
         source: string. `"pretrained"` for the encoder that the teacher was
             fine-tuned from, or `"teacher"`.
-        rule: string. Which blocks to copy, `"first"` or `"spread"`.
+        rule: string. Which blocks to copy, by the layer map `"spread"`,
+            `"uniform"` or `"bottom"`.
         share: float. The default share of the encoder's blocks. Defaults to
             `0.5`.
     """

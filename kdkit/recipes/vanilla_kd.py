@@ -48,7 +48,7 @@ STAGES = _stages(
 )
 EQUATION = _stages(SoftCrossEntropy(TEMPERATURE))
 CODE_UNITS = _stages(LogitKLDivergence(TEMPERATURE, parity="pkd"))
-FIRST_BLOCKS = CopiedBlocks("pretrained", "first")
+FIRST_BLOCKS = CopiedBlocks("pretrained", "bottom")
 
 RECIPE = Recipe(
     name="vanilla_kd",

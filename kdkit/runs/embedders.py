@@ -138,11 +138,6 @@ class EmbedderKind(Kind):
         layers = self.layers(student, teacher)
         return models.dropped_layers(teacher, layers, dropout=0.0)
 
-    def choose(self, student: Layers, depth: int):
-        layers = super().choose(student, depth)
-        # The states of the last layer are those that are pooled.
-        return layers if len(layers) > 1 else (depth,)
-
     def head(self, backbone):
         return models.make_embedder(backbone, self.pooling)
 

@@ -16,11 +16,11 @@ import numpy as np
 from kdkit import data, models
 from kdkit.config.model import Checkpoint, Layers, Mass
 from kdkit.data.stream import make_forward
+from kdkit.distillation.layer_maps import layer_map
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
 from kdkit.models.saving import stored_size
-from kdkit.models.sizes import choose_blocks
 from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.taps import own_names
@@ -126,15 +126,18 @@ class Kind:
         """Returns the layers to copy by number, from 1."""
         if not student.layers:
             depth = models.backbone_of(encoder).num_layers
-            chosen = self.choose(student, depth)
+            count = student.num_layers or max(int(depth * student.share), 1)
+            maps = {
+                objective.layer_map
+                for stage in self.config.stages
+                for objective in stage.objectives
+            }
+            usual = "uniform" if "uniform" in maps else "spread"
+            pairs = layer_map(student.rule or usual, depth, count)
+            chosen = (*pairs.values(),)
             student = student.replace(layers=chosen, num_layers=None)
             self.config = self.config.replace(student=student)
         return student.layers
-
-    def choose(self, student: Layers, depth: int) -> tuple[int, ...]:
-        """Returns the layers that a rule chooses."""
-        count = student.num_layers or max(int(depth * student.share), 1)
-        return choose_blocks(student.rule, depth, count)
 
     def random(self, student) -> keras.Model:
         """Returns a model with random weights."""

@@ -11,7 +11,6 @@ from kit.helpers import bert, save_classifier
 
 from kdkit import data, models
 from kdkit.models.embedders import principal_components
-from kdkit.models.sizes import choose_blocks
 from kdkit.models.students import student_config
 from kdkit.models.tokenizer_files import byte_pair_files
 
@@ -148,8 +147,6 @@ MISTAKES = {
     "layer 0": (lambda place: started([0, 1]), r"\[0, 1\]"),
     "too many layers": (lambda place: started([1, 2, 2]), "2 layers"),
     "shared layers": (lambda place: shared(), "shares"),
-    "rule": (lambda place: choose_blocks("last", 12, 6), "spread"),
-    "more blocks": (lambda place: choose_blocks("spread", 3, 4), "3"),
     "tied Llama": (lambda place: tied_llama(), "tied"),
     "family's name": (
         lambda place: models.register_family(

@@ -17,7 +17,6 @@ from kdkit.models import (
 )
 from kdkit.models.architectures import architecture
 from kdkit.models.heads import copy_head
-from kdkit.models.sizes import choose_blocks
 
 TINY = {
     "num_layers": 2,
@@ -85,21 +84,6 @@ def test_a_distil_bert_starts_from_a_bert():
     assert_same(ours.transformer_layers[1], source.transformer_layers[2])
     assert_same(ours.embeddings.position_embedding, source.position_embedding)
     assert_same(ours.embeddings_layer_norm, source.embeddings_layer_norm)
-
-
-@pytest.mark.parametrize(
-    ("rule", "num_blocks", "num_copied", "expected"),
-    [
-        ("first", 12, 6, (1, 2, 3, 4, 5, 6)),
-        ("spread", 12, 6, (1, 3, 5, 8, 10, 12)),
-        ("spread", 6, 3, (1, 3, 6)),
-        ("spread", 24, 6, (1, 6, 10, 15, 19, 24)),
-        ("spread", 3, 1, (1,)),
-        ("spread", 4, 4, (1, 2, 3, 4)),
-    ],
-)
-def test_blocks_are_those_of_the_papers(rule, num_blocks, num_copied, expected):
-    assert choose_blocks(rule, num_blocks, num_copied) == expected
 
 
 def test_a_student_of_chosen_blocks_owns_copies_of_them():

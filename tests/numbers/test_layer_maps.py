@@ -15,6 +15,11 @@ TABLE = [
     ("uniform", 6, 4, {1: 2, 2: 3, 3: 5, 4: 6}),  # nearest to 1.5, 3, 4.5, 6
     ("uniform", 12, 5, {1: 2, 2: 5, 3: 7, 4: 10, 5: 12}),  # to 2.4, 4.8, …
     ("uniform", 12, 1, {1: 12}),
+    # DistilBERT's copied blocks
+    ("spread", 12, 6, {1: 1, 2: 3, 3: 5, 4: 8, 5: 10, 6: 12}),
+    ("spread", 6, 3, {1: 1, 2: 3, 3: 6}),
+    ("spread", 24, 6, {1: 1, 2: 6, 3: 10, 4: 15, 5: 19, 6: 24}),
+    ("spread", 6, 1, {1: 6}),
     ("top", 12, 6, {1: 7, 2: 8, 3: 9, 4: 10, 5: 11, 6: 12}),
     ("top", 12, 4, {1: 9, 2: 10, 3: 11, 4: 12}),
     ("top", 12, 3, {1: 10, 2: 11, 3: 12}),
@@ -40,7 +45,7 @@ TABLE = [
     ({np.int64(1): np.int32(3)}, 12, 4, {1: 3}),
     ({1: 1, 4: 2}, 2, 4, {1: 1, 4: 2}),
 ]
-NAMES = ("uniform", "top", "bottom", "skip", "last", "final")
+NAMES = ("uniform", "spread", "top", "bottom", "skip", "last", "final")
 TEACHER_DEPTHS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 24)
 STUDENT_DEPTHS = (1, 2, 3, 4, 5, 6, 7, 10, 12, 13)
 
@@ -63,7 +68,7 @@ def test_layer_map_increases_strictly_at_all_depths(name):
             assert blocks == sorted(set(blocks))
             assert blocks[0] >= 1
             assert blocks[-1] <= teacher
-            if name in ("uniform", "top"):
+            if name in ("uniform", "spread", "top"):
                 assert blocks[-1] == teacher
 
 

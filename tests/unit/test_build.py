@@ -1,6 +1,7 @@
 """kdkit.runs.build: what a config leaves open is resolved once."""
 
 import dataclasses
+import types
 
 import pytest
 import tensorflow as tf
@@ -9,7 +10,6 @@ from kdkit.config.model import Layers
 from kdkit.runs.build import compiled, resolved, with_enough_updates
 from kdkit.runs.classifiers import TaskKind
 from kdkit.runs.configure import config_of
-from kdkit.runs.embedders import EmbedderKind
 from kdkit.runs.language_models import TextKind
 
 CONFIG = config_of("tinybert", {}, smoke=True)
@@ -74,17 +74,19 @@ def test_what_was_resolved_is_named_by_its_path():
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "expected"),
+    ("recipe", "rule", "expected"),
     [
-        (TaskKind, {"num_layers": 3}, (1, 3, 6)),
-        (TaskKind, {"rule": "first"}, (1, 2, 3)),
-        (EmbedderKind, {"num_layers": 2}, (1, 6)),
-        (EmbedderKind, {"num_layers": 1}, (6,)),  # whose states are pooled
+        ("tinybert", None, (2, 4, 6)),  # which the student is compared with
+        ("tinybert", "bottom", (1, 2, 3)),
+        ("pkd", None, (1, 3, 6)),
     ],
 )
-def test_a_rule_chooses_layers(kind, fields, expected):
-    student = Layers(copy_from="teacher", **fields)
-    assert object.__new__(kind).choose(student, 6) == expected
+def test_a_rule_chooses_layers(recipe, rule, expected):
+    kind = object.__new__(TaskKind)
+    kind.config = config_of(recipe, {}, smoke=True)
+    student = Layers(copy_from="teacher", rule=rule, num_layers=3)
+    encoder = types.SimpleNamespace(backbone=None, num_layers=6)
+    assert kind.layers(student, encoder) == expected
 
 
 @pytest.mark.parametrize(
