@@ -30,7 +30,7 @@ def write(file, rows):
 
 
 def phrases(glue, folder):
-    """Writes training phrases of SST-2, and 2,000 others to measure on."""
+    """Writes phrases of SST-2: to train on, to measure on, without labels."""
     rows = [[text.strip(), label] for text, label in read(glue / "train.tsv")]
     for name, count in TABLES.items():
         if name.startswith("sst"):
@@ -40,6 +40,11 @@ def phrases(glue, folder):
     write(folder / "phrases.csv", others[:2000])
     dev = [[text.strip(), label] for text, label in read(glue / "dev.tsv")]
     write(folder / "dev.csv", dev)
+    seen = {text for text, _ in [*rows[:2000], *others[:2000], *dev]}
+    long = (text for text, _ in rows[10000:60000] if len(text.split()) > 3)
+    unlabeled = [text for text in dict.fromkeys(long) if text not in seen]
+    text = "".join(f"{one}\n" for one in unlabeled[:10000])
+    (folder / "unlabeled.txt").write_text(text, "utf-8")
 
 
 def kdkit(*words):
