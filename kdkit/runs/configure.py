@@ -7,10 +7,8 @@ family of the `model`, `quantize`, and what a run makes before it: `encoder`,
 `general`, `augment_model`, `decoder`.
 """
 
-from pathlib import Path
-
 from kdkit.config.data import Augmentation
-from kdkit.config.fields import listed, names_at
+from kdkit.config.fields import names_at
 from kdkit.config.runs import AnyRun
 from kdkit.errors import unknown
 from kdkit.recipes import RECIPES
@@ -94,12 +92,9 @@ def _completed(given):
     tree = over_stages(layer, without(given, "model"))
     if tree["kind"] == "task":
         tree = with_steps(tree, stages)
-    student, teachers = tree["student"], listed(tree.get("teacher") or ())
-    start = student.get("copy_from")
-    is_teacher = start and [*map(Path, teachers[:1])] == [Path(start)]
-    has_encoder = start != "pretrained" or tree.get("pretrained")
-    if is_teacher or not has_encoder:  # the teacher has its layers, and a head
-        student["copy_from"] = "teacher"
+    student = tree["student"]
+    if student.get("copy_from") == "pretrained" and not tree.get("pretrained"):
+        student["copy_from"] = "teacher"  # which has the encoder's layers
     steps = tree.get("steps", {})
     tree["steps"] = {name: _step(one, given) for name, one in steps.items()}
     return tree

@@ -120,7 +120,8 @@ class Kind:
     @property
     def copies_teacher(self) -> bool:
         """Whether the student's layers are the teacher's."""
-        return self.config.student.copy_from == "teacher"
+        places = ("teacher", *self.config.teachers[:1])
+        return self.config.student.copy_from in places
 
     def layers(self, student: Layers, encoder) -> tuple[int, ...]:
         """Returns the layers to copy by number, from 1."""

@@ -169,11 +169,6 @@ def test_all_mistakes_in_a_command_are_told_together(capsys):
             {"student.copy_from": "s", "student.layers": [1, 3]},
         ),
         (
-            ("distill", "tinybert", *NEW)
-            + ("--student", "t", "--num-layers", "3"),
-            {"student.copy_from": "teacher", "student.rule": None},
-        ),
-        (
             ("distill", "pkd", *NEW, "--mixed-precision", "bfloat16"),
             {"training.dtype_policy": "mixed_bfloat16"},
         ),

@@ -89,6 +89,18 @@ def test_a_rule_chooses_layers(recipe, rule, expected):
     assert kind.layers(student, encoder) == expected
 
 
+@pytest.mark.parametrize("place", ["teacher", "t/", "another"])
+def test_the_place_of_the_teacher_is_the_teacher(place, tmp_path, monkeypatch):
+    """Whose head is copied, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").mkdir()
+    student = {"checkpoint": place, "num_layers": 3}
+    given = {"teacher": "t", "data": {"task": "sst2"}, "student": student}
+    kind = object.__new__(TaskKind)
+    kind.config = config_of("tinybert", given)
+    assert kind.copies_teacher == (place != "another")
+
+
 @pytest.mark.parametrize(
     ("family", "size", "mask"), [("bert", 100, "[MASK]"), ("gpt2", 300, None)]
 )
