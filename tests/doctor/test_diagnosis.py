@@ -32,7 +32,7 @@ def test_what_is_right_is_said_in_numbers(settings, diagnose):
 
 
 def test_few_updates_of_random_weights_are_a_warning(
-    settings, changed, diagnose
+    settings, changed, diagnose, tmp_path
 ):
     rates = {
         f"stages.{stage.name}.learning_rate": 5e-5 for stage in settings.stages
@@ -44,7 +44,9 @@ def test_few_updates_of_random_weights_are_a_warning(
     assert f"the updates move each by {way:.2g}" in found["updates"].found
     # The teacher's layers come with its head; those of others with a new one.
     (teacher,) = settings.teacher
-    for source, checks in (("teacher", set()), (teacher, {"updates"})):
+    shutil.copytree(teacher, tmp_path / "other")
+    other = str(tmp_path / "other")
+    for source, checks in (("teacher", set()), (other, {"updates"})):
         student = Layers(copy_from=source, layers=(1,))
         found = diagnose(changed(rates, student=student))
         assert found.checks(WARNING) == checks
