@@ -258,7 +258,6 @@ def with_steps(tree: dict, stages) -> dict:
             "corpus": tree.pop("corpus"),
             "student": student,
             "teacher": tree.get("pretrained"),
-            "training": _of_steps(tree),
             "run_dir": general,
         }
     if general:
@@ -268,15 +267,10 @@ def with_steps(tree: dict, stages) -> dict:
 
 def _first_run(run, recipe, start, **fields):
     """A run of a place or a student before a run, trained like it."""
+    training = {**run.get("training", {}), "seed": 0}
     if isinstance(start, str):
         start = {"checkpoint": start}
-    made = {"recipe": recipe, "training": _of_steps(run), "student": start}
-    return made | fields
-
-
-def _of_steps(run):
-    """How the runs before a run are trained, which its seeds share."""
-    return {**run.get("training", {}), "seed": 0}
+    return {"recipe": recipe, "training": training, "student": start, **fields}
 
 
 def text_layer(given: dict) -> tuple:
