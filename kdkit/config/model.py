@@ -23,9 +23,9 @@ class Layers(Strict):
 
     copy_from: Literal["teacher", "pretrained"] | ModelPath
     """The teacher, the encoder before fine-tuning, or a place."""
-    rule: Literal["spread", "uniform", "bottom"] | None = None
+    rule: Literal["spread", "uniform", "bottom"] = "spread"
     """The layer map of what is copied: of 6 layers 3 are 1, 3 and 6, 2, 4 and
-    6, or 1, 2 and 3. Defaults to uniform if an objective has it, or spread."""
+    6, or 1, 2 and 3. Defaults to uniform if the recipe compares by it."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of the encoder's layers, without num_layers."""
     num_layers: Count | None = None

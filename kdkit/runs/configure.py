@@ -95,6 +95,10 @@ def _completed(given):
     student = tree["student"]
     if student.get("copy_from") == "pretrained" and not tree.get("pretrained"):
         student["copy_from"] = "teacher"  # which has the encoder's layers
+    if "copy_from" in student:  # the recipe's maps, not those of an arm
+        maps = [one.layer_map for stage in stages for one in stage.objectives]
+        usual = "uniform" if "uniform" in maps else "spread"
+        student.setdefault("rule", usual)
     steps = tree.get("steps", {})
     tree["steps"] = {name: _step(one, given) for name, one in steps.items()}
     return tree

@@ -120,22 +120,16 @@ class Kind:
     @property
     def copies_teacher(self) -> bool:
         """Whether the student's layers are the teacher's."""
-        places = ("teacher", *self.config.teachers[:1])
-        return self.config.student.copy_from in places
+        place = self.config.student.copy_from
+        same = [models.find(one).path for one in self.config.teachers[:1]]
+        return place == "teacher" or models.find(place).path in same
 
     def layers(self, student: Layers, encoder) -> tuple[int, ...]:
         """Returns the layers to copy by number, from 1."""
         if not student.layers:
             depth = models.backbone_of(encoder).num_layers
             count = student.num_layers or max(int(depth * student.share), 1)
-            maps = {
-                objective.layer_map
-                for stage in self.config.stages
-                for objective in stage.objectives
-            }
-            usual = "uniform" if "uniform" in maps else "spread"
-            pairs = layer_map(student.rule or usual, depth, count)
-            chosen = (*pairs.values(),)
+            chosen = tuple(layer_map(student.rule, depth, count).values())
             student = student.replace(layers=chosen, num_layers=None)
             self.config = self.config.replace(student=student)
         return student.layers

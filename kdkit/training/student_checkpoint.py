@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 MODES = ("auto", "min", "max")
 # Parts of the names of metrics that are better when they are larger.
 LARGER_IS_BETTER = (
-    *("acc", "auc", "f1", "fbeta", "precision", "recall", "iou", "io_u", "r2"),
-    *("corr", "cosine_similarity", "sensitivity", "specificity"),
+    *("acc", "auc", "f1", "fbeta", "precision", "recall", "iou", "io_u"),
+    *("corr", "cosine_similarity", "sensitivity", "specificity", "r2_score"),
 )
 
 
@@ -37,7 +37,8 @@ class StudentCheckpoint(keras.callbacks.Callback):
         monitor: string. The name in the logs by which epochs are compared.
             Defaults to `"val_loss"`.
         mode: string. `"min"` or `"max"`, what is better; `"auto"` takes `"max"`
-            for names such as `"val_accuracy"`. Defaults to `"auto"`.
+            for names such as `"val_accuracy"`, unless an objective has that
+            name. Defaults to `"auto"`.
         save_best_only: bool. Whether to save an epoch only if it is better than
             all before. Defaults to `False`.
         restore_best_weights: bool. Whether the student gets the weights of the
@@ -84,16 +85,21 @@ class StudentCheckpoint(keras.callbacks.Callback):
         self.restore_best_weights = restore_best_weights
         self.best = initial_value_threshold
         self.best_epoch = None
-        is_larger = any(part in monitor for part in LARGER_IS_BETTER)
-        self._sign = (
-            1 if mode == "max" or (mode == "auto" and is_larger) else -1
-        )
+        self.mode = mode
         self._best_weights = None
 
     @property
     def student(self):
         """The model to save: the distiller's student, or the model itself."""
         return getattr(self.model, "student", self.model)
+
+    def set_model(self, model):
+        super().set_model(model)
+        losses = [one.name for one in getattr(model, "objectives", ())]
+        if self.mode == "auto":
+            is_larger = any(part in self.monitor for part in LARGER_IS_BETTER)
+            is_loss = self.monitor.removeprefix("val_") in losses
+            self.mode = "max" if is_larger and not is_loss else "min"
 
     def on_epoch_end(self, epoch, logs=None):
         logs = logs or {}
@@ -117,8 +123,9 @@ class StudentCheckpoint(keras.callbacks.Callback):
         if self.monitor not in logs:
             raise unknown("log", self.monitor, logs)
         value = float(logs[self.monitor])
+        sign = 1 if self.mode == "max" else -1
         is_better = not math.isnan(value) and (
-            self.best is None or self._sign * (value - self.best) > 0
+            self.best is None or sign * (value - self.best) > 0
         )
         if is_better:
             self.best, self.best_epoch = value, epoch

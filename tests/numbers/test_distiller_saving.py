@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import types
 import zipfile
 
 import h5py
@@ -271,6 +272,9 @@ def test_best_epoch_is_saved_and_restored(tmp_path):
     [
         ({"monitor": "val_loss"}, 1.0),
         ({"monitor": "val_accuracy"}, 3.0),
+        ({"monitor": "val_r2_score"}, 3.0),
+        ({"monitor": "val_layer2"}, 1.0),
+        ({"monitor": "val_cosine_similarity"}, 1.0),  # an objective
         ({"monitor": "val_score", "mode": "max"}, 3.0),
     ],
 )
@@ -278,7 +282,9 @@ def test_mode_is_which_value_is_better(tmp_path, arguments, better):
     callback = kdkit.StudentCheckpoint(
         tmp_path / "m.keras", save_best_only=True, **arguments
     )
-    callback.set_model(dense())
+    model = dense()
+    model.objectives = [types.SimpleNamespace(name="cosine_similarity")]
+    callback.set_model(model)
     for epoch, value in enumerate((2.0, float("nan"), 1.0, 3.0)):
         callback.on_epoch_end(epoch, {arguments["monitor"]: value})
     assert callback.best == better

@@ -6,11 +6,11 @@ import types
 import pytest
 import tensorflow as tf
 
-from kdkit.config.model import Layers
 from kdkit.runs.build import compiled, resolved, with_enough_updates
 from kdkit.runs.classifiers import TaskKind
 from kdkit.runs.configure import config_of
 from kdkit.runs.language_models import TextKind
+from kdkit.runs.names import merged
 
 CONFIG = config_of("tinybert", {}, smoke=True)
 
@@ -73,27 +73,35 @@ def test_what_was_resolved_is_named_by_its_path():
     }
 
 
+OTHER_MAP = {"objectives": {"attention_mse": {"layer_map": {"1": 2}}}}
+
+
 @pytest.mark.parametrize(
-    ("recipe", "rule", "expected"),
+    ("recipe", "more", "expected"),
     [
-        ("tinybert", None, (2, 4, 6)),  # which the student is compared with
-        ("tinybert", "bottom", (1, 2, 3)),
-        ("pkd", None, (1, 3, 6)),
+        ("tinybert", {}, (2, 4, 6)),  # which the student is compared with
+        ("tinybert", {"stages": {"intermediate_layer": OTHER_MAP}}, (2, 4, 6)),
+        ("tinybert", {"only_stages": "prediction_layer"}, (2, 4, 6)),
+        ("tinybert", {"student": {"rule": "bottom"}}, (1, 2, 3)),
+        ("pkd", {}, (1, 3, 6)),
     ],
 )
-def test_a_rule_chooses_layers(recipe, rule, expected):
+def test_a_rule_chooses_layers(recipe, more, expected):
+    given = {"teacher": "t", "student": {"copy_from": "teacher"}}
+    given = merged({"data": {"task": "sst2"}} | given, more)
     kind = object.__new__(TaskKind)
-    kind.config = config_of(recipe, {}, smoke=True)
-    student = Layers(copy_from="teacher", rule=rule, num_layers=3)
+    kind.config = config_of(recipe, given)
+    student = kind.config.student.replace(num_layers=3)
     encoder = types.SimpleNamespace(backbone=None, num_layers=6)
     assert kind.layers(student, encoder) == expected
 
 
-@pytest.mark.parametrize("place", ["teacher", "t/", "another"])
+@pytest.mark.parametrize("place", ["teacher", "t/", "t/teacher", "another"])
 def test_the_place_of_the_teacher_is_the_teacher(place, tmp_path, monkeypatch):
     """Whose head is copied, too."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "t").mkdir()
+    (tmp_path / "t/teacher").mkdir(parents=True)
+    (tmp_path / "t/teacher/config.json").write_text("{}")
     student = {"checkpoint": place, "num_layers": 3}
     given = {"teacher": "t", "data": {"task": "sst2"}, "student": student}
     kind = object.__new__(TaskKind)
