@@ -24,8 +24,8 @@ class Layers(Strict):
     copy_from: Literal["teacher", "pretrained"] | ModelPath
     """The teacher, the encoder before fine-tuning, or a place."""
     rule: Literal["spread", "uniform", "bottom"] = "spread"
-    """The layer map of what is copied: of 6 layers 3 are 1, 3 and 6, 2, 4 and
-    6, or 1, 2 and 3. Defaults to uniform if the recipe compares by it."""
+    """Which layers are copied, without layers: of 6 layers 3 are 1, 3 and 6, 2,
+    4 and 6, or 1, 2 and 3. Defaults to uniform if the recipe compares by it."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of the encoder's layers, without num_layers."""
     num_layers: Count | None = None
