@@ -57,9 +57,9 @@ def teacher_accuracy(run):
             reason = "gives higher scores for lower labels"
         few = baseline.num_answers < FEWEST_ANSWERS or run.task.generate
         found = (
-            f"{name}: {baseline.measure} {share(baseline.model, 1)} of "
-            f"{baseline.num_answers} answers, {share(baseline.constant, 1)} "
-            "of the best constant answer."
+            f"{name}: {baseline.measure} {share(baseline.model, 1)} on "
+            f"{baseline.num_answers} examples, the best constant answer "
+            f"{share(baseline.constant, 1)}."
         )
         if reason is None:
             yield OK, found, ""

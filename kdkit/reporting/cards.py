@@ -100,11 +100,14 @@ def render_card(
     earlier = license_in(card) if card.is_file() and is_card(card) else None
     if license or earlier not in (None, named):  # chosen with --license
         named, source = license or earlier, None
-    values = {"title": folder.resolve().name, "run": run, "training": []}
+    values = {"title": folder.resolve().name, "run": run, "trained": run}
     if run is not None:
-        commands, facts = provenance([run])
+        about = run_title(run)
+        if arm == "teacher" and not run.trains_a_teacher:
+            about, values["trained"] = f"teacher of {about}", run.teacher_run
+        commands, facts = provenance([*filter(None, [values["trained"]])])
         values |= {
-            "title": f"{model_of(run, arm).name or arm}: {run_title(run)}",
+            "title": f"{model_of(run, arm).name or arm}: {about}",
             "verdict": verdict(run),
             "table": comparison_table([run]).markdown(),
             "notes": run_notes(run),

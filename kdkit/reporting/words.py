@@ -78,11 +78,11 @@ def verdict(run: RunRecords) -> str:
 
     Returns:
         A sentence such as "The student keeps 94.4 % of the teacher's
-        accuracy (83.8 % of 88.8 %), at 63 % of the parameters; its int8 file
-        (83.7 % accuracy) is 10× faster and 6.3× smaller than the teacher's
-        fp32 file; the same student without a teacher: 78.3 %, 5.5 points
-        less." Gains are those in the commonest setting. Differences of at
-        most two standard errors are called that. For models that have
+        accuracy (83.8 % of 88.8 %), at 63 % of the parameters; the student's
+        int8 file (83.7 % accuracy) is 10× faster and 6.3× smaller than the
+        teacher's fp32 file; the same student without a teacher: 78.3 %, 5.5
+        points less." Gains are those in the commonest setting. Differences of
+        at most two standard errors are called that. For models that have
         collapsed or whose head was never trained, the sentence states that
         and what usually helps, without gains.
     """
@@ -204,7 +204,8 @@ def _gains(run, metric):
     smallest = [one for one in PRECISIONS if (arm, f"LiteRT {one}") in files]
     if reference is None or not smallest:
         return []
-    parts = {(arm, f"LiteRT {smallest[-1]}"): f"its {smallest[-1]} file"}
+    owner = "the student's" if arm == "student" else "its"
+    parts = {(arm, f"LiteRT {smallest[-1]}"): f"{owner} {smallest[-1]} file"}
     if smallest[-1] != "fp32" and arm == "student":
         parts = {
             ("student", "LiteRT fp32"): "by distillation alone its fp32 file",
@@ -318,6 +319,8 @@ def _precision(run):
         return []
     value, examples = evaluation.metrics[metric], evaluation.examples
     text = f"Measured on {examples} examples of {evaluation.split}"
+    if evaluation.epoch is not None:
+        text += ", which chose the epoch"
     table = getattr(getattr(run.config, "data", None), "table", None)
     if table is not None and table.train and not table.dev:
         text += f", set aside from {pathlib.PurePath(table.train).name}"

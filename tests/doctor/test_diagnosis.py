@@ -26,7 +26,7 @@ def test_what_is_right_is_said_in_numbers(settings, diagnose):
         "teacher accuracy", "teacher logits", "label order", "rows kept apart",
         "unknown words", "truncated examples", "updates", "memory",
     }  # fmt: skip
-    accuracy = f"on dev: accuracy 100.0 % of {ROWS['dev']} answers"
+    accuracy = f"on dev: accuracy 100.0 % on {ROWS['dev']} examples"
     assert accuracy in found["teacher accuracy"].found
     assert "0 of 120 in dev (0 %)" in found["rows kept apart"].found
 

@@ -41,7 +41,7 @@ SEVERAL = (rng().random((ROWS, 3)) < [0.1, 0.3, 0.5]).astype(int)
 EMOTIONS = dataclasses.replace(
     get_task("multi_label"), kind=MultiLabel(("joy", "fear", "anger"))
 )
-USUAL = f"{100 * UNEQUAL.mean():.1f} % of the best constant answer"
+USUAL = f"best constant answer {100 * UNEQUAL.mean():.1f} %"
 TEACHERS = {
     "knows": ("sst2", TWO, np.eye(2)[mostly(TWO, 2)], OK, "accuracy"),
     "one class": ("sst2", UNEQUAL, np.eye(2)[[1] * ROWS], RUINS, USUAL),

@@ -48,6 +48,15 @@ def test_card_has_the_runs_numbers(run):
         assert text in card, text
 
 
+def test_card_of_the_teachers_files_is_the_teachers(run):
+    card = card_of(run, arm="teacher")
+    assert ": teacher of tinybert on sst2\n" in card
+    assert "student learned from" not in card
+    assert "kdkit train-teacher" in card
+    run = dataclasses.replace(run, teacher_run=None)
+    assert "How the model was trained" in card_of(run, arm="teacher")
+
+
 FORMATS = {"litert": ".tflite", "onnx": ".onnx", "saved_model": ""}
 
 

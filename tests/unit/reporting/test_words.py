@@ -21,8 +21,8 @@ def test_verdict_is_made_of_the_numbers(distillation_run):
         "The student keeps 94.4 % of the teacher's accuracy (83.8 % of "
         "88.8 %), at 63 % of the parameters; by distillation alone its fp32 "
         "file (83.8 % accuracy) is 4.1× faster and 1.6× smaller than the "
-        "teacher's fp32 file; its int8 file (83.7 % accuracy) is 10× faster "
-        "and 6.3× smaller than the teacher's fp32 file; "
+        "teacher's fp32 file; the student's int8 file (83.7 % accuracy) is "
+        "10× faster and 6.3× smaller than the teacher's fp32 file; "
         "the same student without a teacher: 78.3 %, 5.5 points less."
     )
 
@@ -72,7 +72,7 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
 def test_what_means_nothing_has_no_gains(make_distillation):
     run = make_distillation("file")
     run.export("student", "int8", 0.509, collapsed=CHANCE)
-    assert "its int8 file has collapsed" in verdict(run.records)
+    assert "the student's int8 file has collapsed" in verdict(run.records)
     run = make_distillation("teacher_fell")
     run.evaluation("teacher", None, None, 0.509, collapsed=CHANCE)
     text = verdict(run.records)
