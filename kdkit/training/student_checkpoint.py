@@ -93,13 +93,14 @@ class StudentCheckpoint(keras.callbacks.Callback):
         """The model to save: the distiller's student, or the model itself."""
         return getattr(self.model, "student", self.model)
 
-    def set_model(self, model):
-        super().set_model(model)
-        losses = [one.name for one in getattr(model, "objectives", ())]
-        if self.mode == "auto":
-            is_larger = any(part in self.monitor for part in LARGER_IS_BETTER)
-            is_loss = self.monitor.removeprefix("val_") in losses
-            self.mode = "max" if is_larger and not is_loss else "min"
+    @property
+    def _sign(self):
+        """1 if larger values of `monitor` are better, otherwise -1."""
+        losses = [one.name for one in getattr(self.model, "objectives", ())]
+        is_loss = self.monitor.removeprefix("val_") in losses
+        is_larger = any(part in self.monitor for part in LARGER_IS_BETTER)
+        modes = ("max",) if is_loss or not is_larger else ("max", "auto")
+        return 1 if self.mode in modes else -1
 
     def on_epoch_end(self, epoch, logs=None):
         logs = logs or {}
@@ -123,9 +124,8 @@ class StudentCheckpoint(keras.callbacks.Callback):
         if self.monitor not in logs:
             raise unknown("log", self.monitor, logs)
         value = float(logs[self.monitor])
-        sign = 1 if self.mode == "max" else -1
         is_better = not math.isnan(value) and (
-            self.best is None or sign * (value - self.best) > 0
+            self.best is None or self._sign * (value - self.best) > 0
         )
         if is_better:
             self.best, self.best_epoch = value, epoch
