@@ -80,6 +80,8 @@ class LatencyReport:
         device: string or `None`. The model of the phone that was measured.
             Defaults to `None`, this machine.
         android: string or `None`. The phone's version of Android.
+        processor: string or `None`. This machine's processor, if it was
+            measured.
         initialization_ms: float or `None`. The time to open the file, if it
             was measured on a phone.
         peak_memory_mb: float or `None`. The largest memory use, if it was
@@ -106,6 +108,7 @@ class LatencyReport:
     delegate: str | None = None
     device: str | None = None
     android: str | None = None
+    processor: str | None = None
     initialization_ms: float | None = None
     peak_memory_mb: float | None = None
     end_to_end_ms: float | None = None

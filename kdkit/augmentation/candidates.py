@@ -58,6 +58,11 @@ class MaskedWords:
         with_original: bool = False,
         tokens_per_step: int = TOKENS_PER_STEP,
     ):
+        if models.as_tokenizer(tokenizer).kind != "WordPiece":
+            raise UsageError(
+                "Candidates would be parts of words. Augmentation needs a "
+                "model with word pieces, such as a BERT."
+            )
         pieces = tokenizer.get_vocabulary()
         whole = np.array([is_word(piece) for piece in pieces])
         if whole.sum() < num_words:

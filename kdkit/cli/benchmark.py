@@ -168,7 +168,8 @@ def run(words):
             fields = dataclasses.asdict(report)
             fields["file"] = os.path.relpath(file.resolve(), place.run.path)
             is_logged = place.run.note(Latency(**fields))
-            if is_logged and (file.parent / CARD).is_file():
+            has_card = place.arm != "control" and (file.parent / CARD).is_file()
+            if is_logged and has_card:
                 cards[file.parent] = place
     for folder, place in cards.items():  # with the latency of all files
         write_card(folder, read_run(place.run.path), place.arm)

@@ -1,5 +1,6 @@
 """What `kdkit export` adds to LiteRT files for MediaPipe, and reports."""
 
+import collections
 import dataclasses
 
 import numpy as np
@@ -43,19 +44,27 @@ class ForMediaPipe:
         print(f"MediaPipe: {found}.", flush=True)
 
     def _differences(self, path):
-        theirs = self.task.text_ids(self.counted, self.sequence_length)
-        found = export.mediapipe_tokens.differences(
-            theirs, self.ids, self.counted, self.tokenizer, self.split
+        texts, count = self.counted, len(self.counted)
+        theirs = self.task.text_ids(texts, self.sequence_length)
+        rows = export.mediapipe_tokens.differing_rows(
+            theirs, self.ids, texts, self.tokenizer
         )
-        if found.rows and self.task.labels is not None:
+        same = f"{count - len(rows)} of {count} {self.split} texts"
+        found = f"{same} get the same ids"
+        if not rows:
+            return found
+        causes = collections.Counter(rows.values()).most_common()
+        causes = ", ".join(f"{cause} {number}" for cause, number in causes)
+        found += f" ({len(rows)} differ: {causes}"
+        if self.task.labels is not None:
             predict = export.open_file(path)
             same = sum(
                 predict(_batch(theirs[row])).argmax()
                 == predict(_batch(self.ids[row])).argmax()
-                for row in found.rows
+                for row in rows
             )
-            found = dataclasses.replace(found, same_class=int(same))
-        return found
+            found += f"; {same} of them get the same class"
+        return f"{found})"
 
 
 def _batch(ids):

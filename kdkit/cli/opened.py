@@ -203,7 +203,7 @@ def is_embedder(place: Place) -> bool:
         return True
     if models.find(place.path).kind == "embedder":
         return True
-    return place.path.is_file() and _output_of(place.path) == SENTENCE_EMBEDDING
+    return _output_of(place.path) == SENTENCE_EMBEDDING
 
 
 def _output_of(path):

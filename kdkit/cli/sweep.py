@@ -87,8 +87,8 @@ def run(words):
     steps = _steps(source, over, options)
     for step in steps:  # first, so that every mistake is found before a run
         config, axes = _resolved(request, step, {})
-        if options.curves and len(axes) > 1:
-            raise UsageError("--curves draws one field.")
+        if options.curves:
+            require_order(axes)
     choose_devices(config.training.strategy, options.devices, source)
     load_tensorflow()
     fixed = {}
@@ -245,6 +245,17 @@ def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
                 f"{field} decides what is measured, so the trials could not be "
                 "compared. Make a sweep for each value."
             )
+
+
+def require_order(axes: dict[str, tuple]) -> None:
+    """Raises an error if the values of a sweep are not points of a curve."""
+    try:
+        (values,) = axes.values()
+        sorted(values)
+    except (TypeError, ValueError):
+        raise UsageError(
+            "--curves draws one field, whose values have an order."
+        ) from None
 
 
 def choices(axes: dict[str, tuple], most: int | None, seed: int) -> Iterator:

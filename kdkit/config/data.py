@@ -365,10 +365,10 @@ class Candidates(EmbedderData):
 
     def read(self, held_out: bool = False):
         """Returns the queries of `files`, or those of `held_out`."""
-        if self.files:
-            files = self.held_out if held_out else self.files
+        files = self.held_out if held_out else self.files
+        if files:
             return retrieval.read_candidates(files, self.num_candidates)
-        rows = data.load_candidates("dev" if held_out else "train")
+        rows = data.load_candidates()
         documents = [one[: self.num_candidates] for one in rows.documents]
         return retrieval.Candidates(rows.queries, documents)
 

@@ -102,13 +102,13 @@ def load_similarity(split: str) -> Examples:
     return Examples(pairs, np.array(scores, "float32"))
 
 
-def load_candidates(split: str) -> Candidates:
-    """Returns sentences of a split, each with others to rank.
+def load_candidates() -> Candidates:
+    """Returns sentences, each with others to rank.
 
     The relevant candidate has the largest share of words in common with the
     query, of as many sentences as there are candidates.
     """
-    (sentences,) = load_sentiment(split).texts
+    (sentences,) = load_sentiment("train").texts
     queries, documents = [], []
     for number in range(NUM_QUERIES):
         first = number * (1 + NUM_CANDIDATES)

@@ -7,7 +7,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kdkit.data.tables import JSON_LINES, PARQUET, open_table
+from kdkit.data.tables import JSON_LINES, LONGEST_CELL, PARQUET, open_table
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text, numbered_lines
 
@@ -17,11 +17,11 @@ TABLES = (".csv", ".tsv", *JSON_LINES, *PARQUET)
 
 
 def read_rows(
-    path, columns: tuple[str, ...] = (), finds_quotes: bool = False
+    path, columns: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields the place and the texts of each row of a file."""
     if columns:
-        yield from open_table(path, columns, finds_quotes).columns(columns)
+        yield from open_table(path, columns).columns(columns)
         return
     reject_table(path)
     for number, line in numbered_lines(path):
@@ -42,6 +42,8 @@ def _has_columns(path):
     first = itertools.islice(numbered_lines(path), FIRST_LINES)
     # Tabs before a text indent it, and tabs after a text are trailing spaces.
     lines = [line.strip() for _, line in first if has_text(line)]
+    lines = [line.replace("\r", " ") for line in lines]  # no end for `csv`
+    csv.field_size_limit(LONGEST_CELL)
     for separator in "\t,;":
         rows = [*csv.reader(lines, delimiter=separator)]
         counts = collections.Counter(map(len, rows))

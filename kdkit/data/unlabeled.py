@@ -17,8 +17,8 @@ def read_unlabeled(
     """Reads unlabelled examples: lines of files, or columns of tables."""
     texts = tuple([] for _ in range(num_texts))
     for file in files:
-        for _, row in read_rows(file, columns, finds_quotes=True):
-            if columns or any(row):
+        for _, row in read_rows(file, columns):
+            if any(row):
                 for column, text in zip(texts, row, strict=True):
                     column.append(text)
     return Examples(texts)

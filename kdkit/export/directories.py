@@ -7,7 +7,7 @@ from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.export.exportable import default_tokenizer
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
-from kdkit.export.inputs import DECODER, ENCODER, INPUT_NAMES, BatchFile
+from kdkit.export.inputs import DECODER, ENCODER, to_int32
 from kdkit.exported import ExportReport
 from kdkit.io.reading import read_json
 from kdkit.models.conventions import PLAIN
@@ -44,6 +44,11 @@ class HuggingFace(Exporter):
         class_names=None,
         problem_type=None,
     ):
+        if source.is_embedder:
+            raise UsageError(
+                "A Hugging Face checkpoint has no pooling. Pass "
+                'format="sentence_transformers".'
+            )
         tokenizer = default_tokenizer(source, tokenizer)
         source = dataclasses.replace(
             source, extras=(tokenizer, class_names, problem_type)
@@ -55,27 +60,14 @@ class HuggingFace(Exporter):
         models.save_hugging_face(source.model, tokenizer, path, *names)
 
     def open(self, path, threads=1):
-        return Checkpoint(path, load_saved_hugging_face(path))
+        return _outputs_of(load_saved_hugging_face(path))
 
 
-class Checkpoint(BatchFile):
-    """The model in a directory, built again from its files."""
-
-    def __init__(self, path, model):
-        self.path = path
-        self._model = model
-        self.input_names = tuple(
-            name for name in INPUT_NAMES if name in self._model.input
-        )
-
-    def set_inputs(self, batch):
-        self._batch = {name: batch[name] for name in self.input_names}
-
-    def invoke(self):
-        self._logits = self._model(self._batch, training=False)
-
-    def output(self):
-        return self._logits.numpy()
+def _outputs_of(model):
+    """Returns a function from a batch to the outputs of a model as an array."""
+    return lambda batch: model(
+        to_int32(batch, model.input), training=False
+    ).numpy()
 
 
 def to_hugging_face(
@@ -180,7 +172,7 @@ class SentenceTransformers(Exporter):
         )
 
     def open(self, path, threads=1):
-        return Checkpoint(path, models.load_embedder(path).model)
+        return _outputs_of(models.load_embedder(path).model)
 
 
 def to_sentence_transformers(

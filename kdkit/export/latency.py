@@ -15,6 +15,7 @@ from kdkit.export.inputs import (
     TENSORS,
 )
 from kdkit.exported import LatencyReport
+from kdkit.io.machine import processor
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
 DELEGATES = ("xnnpack", "none")
@@ -125,6 +126,7 @@ def measure_latencies(
                 else None
             ),
             delegate=delegate,
+            processor=processor(),
             end_to_end_ms=end and 1000 * float(np.median(end)),
         )
         for model, length, times, end in zip(

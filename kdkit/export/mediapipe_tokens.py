@@ -7,7 +7,6 @@ their ids to those of the pieces.
 """
 
 import collections
-import dataclasses
 import unicodedata
 from collections.abc import Iterable
 
@@ -187,40 +186,13 @@ def _parts(word, pieces, normalize):
     return parts
 
 
-@dataclasses.dataclass(frozen=True)
-class Differences:
-    """How many texts MediaPipe reads differently."""
-
-    num_texts: int
-    split: str
-    rows: tuple[int, ...]
-    causes: dict[str, int]
-    same_class: int | None = None
-
-    def __str__(self):
-        num_same = self.num_texts - len(self.rows)
-        texts = f"{self.num_texts} {self.split} texts"
-        text = f"{num_same} of {texts} get the same ids"
-        if not self.rows:
-            return text
-        causes = ", ".join(f"{cause} {n}" for cause, n in self.causes.items())
-        text = f"{text} ({len(self.rows)} differ: {causes}"
-        if self.same_class is not None:
-            text = f"{text}; {self.same_class} of them get the same class"
-        return f"{text})"
-
-
-def differences(theirs, ours, texts, tokenizer, split="dev") -> Differences:
-    """Counts texts whose ids differ, by the cause."""
-    rows = [
-        row
-        for row in range(len(texts))
-        if list(theirs[row]) != [int(number) for number in ours[row]]
-    ]
-    causes = collections.Counter(_cause(texts[row], tokenizer) for row in rows)
-    return Differences(
-        len(texts), split, tuple(rows), dict(causes.most_common())
-    )
+def differing_rows(theirs, ours, texts, tokenizer) -> dict[int, str]:
+    """Returns the numbers of texts whose ids differ, each with the cause."""
+    return {
+        row: _cause(text, tokenizer)
+        for row, text in enumerate(texts)
+        if [*map(int, theirs[row])] != [*map(int, ours[row])]
+    }
 
 
 def _cause(text, tokenizer):

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pathlib
 import platform
 
 # Parameters of glibc's mallopt.
@@ -53,6 +54,15 @@ def _is_chosen():
     return "glibc.malloc." in tunables or any(
         name in os.environ for name in CHOICES
     )
+
+
+def processor() -> str:
+    """The processor's name, or its architecture, and the number of cores."""
+    file, mark = pathlib.Path("/proc/cpuinfo"), "model name"
+    lines = file.read_text("utf-8").splitlines() if file.is_file() else ()
+    names = [line.partition(":")[2] for line in lines if line.startswith(mark)]
+    name, *_ = *names, platform.machine()
+    return f"{name.strip()}, {os.cpu_count()} cores"
 
 
 def duration(seconds: float) -> str:

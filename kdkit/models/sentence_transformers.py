@@ -313,7 +313,7 @@ def save_sentence_transformer(
 
 def _save_static(model, tokenizer, path, sequence_length):
     """Writes the folder of a `StaticEmbedding`."""
-    if tokenizer.tokens:
+    if tokenizer.tokens and sequence_length is not None:
         sequence_length = max(sequence_length - NUM_AROUND, 1)
     write_json(path / WHOLE, tokenizer.to_json(sequence_length))
     write_tensors(path / WEIGHTS, {TABLE: token_vectors(model)})

@@ -56,13 +56,14 @@ WITHOUT_BIAS = Projection("shared", use_bias=False)
 
 
 ADAM_W = OptimizerSettings()
-# BERT's own optimizer, as in the authors' code. `[PAD]` has no gradient.
+
 # Augmented copies of each text: in the authors' code by task, in the paper 20.
 CODE_COPIES = {"cola": 30, "mrpc": 30, "rte": 30, "stsb": 30} | {
     "mnli": 10,
     "qqp": 10,
 }
 COPIES = 20
+# BERT's own optimizer, as in the authors' code. `[PAD]` has no gradient.
 BERT_ADAM = OptimizerSettings(bias_correction=False, clipnorm=1.0)
 BERT_ADAM_ON_TASK = dataclasses.replace(BERT_ADAM, trains_padding=False)
 

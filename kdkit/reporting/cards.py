@@ -6,6 +6,7 @@ is never replaced.
 """
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -96,13 +97,11 @@ def render_card(
         arm = run.trained_arm if run is not None else arm
     files = _files(folder, run, arm, reports)
     card = (folder.parent if folder.is_file() else folder) / CARD
-    named, source = _license(run)
-    earlier = license_in(card) if card.is_file() and is_card(card) else None
-    if license or earlier not in (None, named):  # chosen with --license
-        named, source = license or earlier, None
     values = {"title": folder.resolve().name, "run": run, "trained": run}
     if run is not None:
         about = run_title(run)
+        if arm == "control":
+            about = f"control of {about}"
         if arm == "teacher" and not run.trains_a_teacher:
             about, values["trained"] = f"teacher of {about}", run.teacher_run
         commands, facts = provenance([*filter(None, [values["trained"]])])
@@ -114,6 +113,10 @@ def render_card(
             "training": facts,
             "commands": "\n".join(commands),
         }
+    named, source = _license(run, arm)
+    earlier = _license_of_earlier(card, values["title"], files)
+    if license or earlier not in (None, named):  # chosen with --license
+        named, source = license or earlier, None
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=False,  # Markdown, which the filter `plain` escapes
@@ -124,6 +127,7 @@ def render_card(
     environment.filters |= {"plain": plain, "millions": millions}
     return environment.get_template("card.md.jinja").render(
         marker=MARKER,
+        arm=arm,
         metadata=_metadata(folder, run, arm, files, named),
         files=files,
         labels=find(run.run_dir if run else folder).class_names,
@@ -135,29 +139,51 @@ def render_card(
     )
 
 
-def _license(run):
-    """The license of the checkpoint that a run's teacher comes from."""
-    for source in _sources(run) if run else ():
-        for place in (source, run.run_dir / source):
-            card = pathlib.Path(place, CARD)
-            # Not `is_file`, which fails where names are too long.
-            if os.path.isfile(card) and license_in(card) and not is_card(card):
-                return license_in(card), portable_path(source)
-            for name in LICENSE_FILES:
-                if os.path.isfile(pathlib.Path(place, name)):
-                    return "other", f"{portable_path(source)}/{name}"
-    return None, None
+def _license_of_earlier(card, title, files):
+    """The license in an earlier card, if it is about the same model."""
+    if not (card.is_file() and is_card(card)):
+        return None
+    text = card.read_text("utf-8")
+    names = [pathlib.Path(file.file).name for file in files]
+    is_same = f"\n# {plain(title)}\n" in text and (
+        not names or any(f"\n| {plain(name)} |" in text for name in names)
+    )
+    return license_in(card) if is_same else None
 
 
-def _sources(run):
-    """The checkpoints that a run's models come from, as given."""
+def _license(run, arm):
+    """The license of a model's checkpoints, if those that name one agree."""
+    found = {}
+    for source in _sources(run, arm) if run else ():
+        for license, place in itertools.islice(_licenses(source, run), 1):
+            found.setdefault(license, place)
+    return found.popitem() if len(found) == 1 else (None, None)
+
+
+def _licenses(source, run):
+    """Yields the licenses that a checkpoint's files name, each with a file."""
+    for place in (source, run.run_dir / source):
+        card = pathlib.Path(place, CARD)
+        # Not `is_file`, which fails where names are too long.
+        if os.path.isfile(card) and license_in(card) and not is_card(card):
+            yield license_in(card), portable_path(source)
+        for name in LICENSE_FILES:
+            if os.path.isfile(pathlib.Path(place, name)):
+                yield "other", f"{portable_path(source)}/{name}"
+
+
+def _sources(run, arm):
+    """The checkpoints that a model comes from, as given, its own first."""
     found = []
     for one in filter(None, (run, run.teacher_run)):
         config = one.config
-        found += [*config.teachers[:1], getattr(config, "pretrained", None)]
-        if one.trains_a_teacher or one.is_on_text:
-            found.append(getattr(config.student, "checkpoint", None))
-    return [one for one in found if one and not one.startswith(RESULT)]
+        if one is not run or arm != "teacher" or run.trains_a_teacher:
+            names = ("checkpoint", "copy_from")
+            found += [getattr(config.student, name, None) for name in names]
+            found.append(getattr(config, "pretrained", None))
+        found += config.teachers[:1]
+    found = [one for one in found if one not in (None, "teacher", "pretrained")]
+    return [one for one in found if not one.startswith(RESULT)]
 
 
 def _files(folder, run, arm, reports):
@@ -223,9 +249,9 @@ def _metadata(folder, run, arm, files, license):
     if run is not None:
         if not run.trains_a_teacher and arm == "student":
             tags.append("knowledge-distillation")
-        names = [one for one in _sources(run) if one.startswith(HUB)]
+        names = [one for one in _sources(run, arm) if one.startswith(HUB)]
         if names:
-            about["base_model"] = names[-1].removeprefix(HUB)
+            about["base_model"] = names[0].removeprefix(HUB)
         if run.task in GLUE and run.config.kind == "task":
             about["datasets"] = ["nyu-mll/glue"]
         about["metrics"] = metric_names(run)

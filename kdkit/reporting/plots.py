@@ -199,7 +199,7 @@ def plot_trade_off(runs: Sequence[RunRecords]) -> str:
             panel.xaxis.set_minor_locator(ticker.NullLocator())
             panel.xaxis.set_major_formatter("{x:g}")
             panel.margins(0.25)
-            label = [_COSTS[key], *(usual if key == "median_ms" else ())]
+            label = [_COSTS[key], *(usual[:3] if key == "median_ms" else ())]
             panel.set_xlabel(", ".join(label))
 
     title = metric_format(metric).heading()

@@ -152,8 +152,8 @@ def model_of(run: RunRecords, arm: str) -> Model:
     return found[-1] if found else Model(arm=arm)
 
 
-def setting_of(latency) -> tuple[str, str, str]:
-    """Returns the conditions of a latency: threads, batch and length."""
+def setting_of(latency) -> tuple[str, str, str, str]:
+    """Returns the conditions of a latency: threads, batch, length, machine."""
     threads = f"{latency.threads} thread{'s'[: latency.threads - 1]}"
     if latency.device:
         threads += f" on {latency.device} (Android {latency.android})"
@@ -163,7 +163,8 @@ def setting_of(latency) -> tuple[str, str, str]:
     if latency.room:
         room = " and ".join(map(str, dict.fromkeys(latency.room)))
         length += f" (context length {room})"
-    return threads, f"batch {latency.batch_size}", length
+    batch = f"batch {latency.batch_size}"
+    return threads, batch, length, latency.processor or ""
 
 
 def exported_files(run: RunRecords, arm: str) -> list[tuple[Export, dict]]:

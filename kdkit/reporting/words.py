@@ -371,7 +371,8 @@ def _on_latency(run):
     same = [{*parts} for parts in settings]
     if not same:
         return []
-    same = ", ".join(parts.pop() for parts in same if len(parts) == 1)
+    same = [parts.pop() for parts in same if len(parts) == 1]
+    same = ", ".join(filter(None, same))
     notes = [f"Latency: {same}."] if same else []
     if any("speed_up" in values for values in found.values()):
         notes.append("Speed-up is over the teacher's fp32 LiteRT file.")

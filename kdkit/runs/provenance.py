@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 
+from kdkit.io.machine import processor
 from kdkit.late import tf
 from kdkit.version import __version__
 
@@ -36,7 +37,7 @@ def provenance() -> dict:
 
 def _machine():
     """The processor, its cores, and the accelerators that TensorFlow sees."""
-    parts = [platform.machine(), f"{os.cpu_count()} cores"]
+    parts = [processor()]
     for device in tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(device)
         parts.append(details.get("device_name", device.name))

@@ -9,7 +9,6 @@ from kdkit.taps.names import (
     PER_LAYER_TAPS,
     POSITION_TAPS,
     VECTOR_TAPS,
-    is_layer_tap,
     split_tap,
 )
 
@@ -44,21 +43,6 @@ class Entry:
         if self.top_k:
             return f"{self.tap}@{self.top_k}@{float(self.temperature)}"
         return self.tap
-
-    @classmethod
-    def of(cls, name: str) -> "Entry":
-        """Returns the entry with this name.
-
-        >>> Entry.of("hidden_states/3")
-        Entry(tap='hidden_states', layer=3, top_k=0, temperature=1.0)
-        """
-        if is_layer_tap(name):
-            return cls(name)
-        tap, *classes = name.split("@")
-        if classes:
-            return cls(tap, 0, int(classes[0]), float(classes[1]))
-        tap, _, layer = tap.partition("/")
-        return cls(tap, int(layer or 0))
 
     @property
     def is_per_layer(self) -> bool:

@@ -17,6 +17,7 @@ from kdkit.io.files import digest_of_text
 from kdkit.io.machine import byte_size, duration
 from kdkit.losses import top_classes
 from kdkit.taps import TEACHER_OUTPUTS, Entry, describe, reads_source, tapped
+from kdkit.taps.names import is_layer_tap
 from kdkit.teacher_cache.files import Plan, StoredTensors, relative_error
 
 FORMAT = 3  # of the files; increased if they or their order change
@@ -110,6 +111,12 @@ class TeacherCache:
 
     def _find(self, plan, entries):
         """Returns the `StoredTensors` of each entry."""
+        layers = [one.name for one in entries if is_layer_tap(one.tap)]
+        if layers:
+            raise UsageError(
+                "Outputs of layers by name cannot be cached, because the axis "
+                f"of their tokens is not known. Received: {layers}."
+            )
         others = [entry.name for entry in entries if reads_source(entry.tap)]
         if others:
             raise UsageError(

@@ -76,6 +76,12 @@ def test_logits_are_of_questions_or_of_tokens(
     assert_outputs(model, entries, encoded, cached)
 
 
+def test_outputs_of_layers_by_name_are_not_cached(tmp_path, teacher):
+    """Which of their axes is as long as the text is not known."""
+    with pytest.raises(ValueError, match="by name cannot be cached"):
+        make(tmp_path, teacher).outputs(rows(3), [Entry("layer:pooled_dense")])
+
+
 def test_what_will_be_asked_for_is_written_beside(tmp_path, teacher):
     said = Said()
     cache = make(tmp_path, teacher, said)

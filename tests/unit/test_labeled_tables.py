@@ -156,6 +156,26 @@ def test_a_tenth_is_set_aside_by_content(tmp_path):
     assert described == "dev: 10 % of a.csv set aside, 20 examples"
 
 
+@pytest.mark.parametrize("is_score", [False, True])
+def test_a_text_that_is_repeated_often_is_not_most_of_dev(is_score, tmp_path):
+    for word in ("ok", "good", "great app", "so so"):
+        rows = many(400) + [f"{word},b"] * 60
+        if is_score:
+            rows = [row.replace(",a", ",1").replace(",b", ",2") for row in rows]
+        path = write(tmp_path / f"{word}.csv", rows)
+        task = tasks.from_table(path, **COLUMNS, regression=is_score)
+        assert len(task.load("dev")) <= 46
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_hidden_labels_of_a_test_split_are_none(regression, tmp_path):
+    train = write(tmp_path / "a.csv", many(40, lambda n: n % 2))
+    test = write(tmp_path / "b.csv", many(9, lambda n: -1))
+    files = {"train": train, "test": test, "regression": regression}
+    task = tasks.from_table(**files, **COLUMNS)
+    assert task.load("test").labels is None
+
+
 def test_the_same_text_is_on_one_side(tmp_path):
     texts = [f"word{n}" for n in range(30)]
     rows = [f"{text},x" for text in texts] + [f"{text}!,y" for text in texts]

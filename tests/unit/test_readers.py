@@ -43,10 +43,12 @@ def write(path, rows, columns=("text", "label")):
             for row in rows:
                 line = json.dumps(dict(zip(columns, row, strict=True)))
                 file.write(f"{line}\n")
-        elif path.suffix == ".tsv":
+        elif path.suffix == ".tsv" and "quoted" not in path.name:
             file.writelines("\t".join(row) + "\n" for row in [columns, *rows])
         else:
-            csv.writer(file).writerows([columns, *rows])
+            separator = "\t" if path.suffix == ".tsv" else ","
+            writer = csv.writer(file, delimiter=separator)
+            writer.writerows([columns, *rows])
     return path
 
 
@@ -84,7 +86,7 @@ SAID = 'he said "no", twice'
 @pytest.mark.parametrize(
     ("read", "suffix"),
     [
-        *itertools.product(READERS, ["csv", "tsv"]),
+        *itertools.product(READERS, ["csv", "tsv", "quoted.tsv"]),
         (pairs_of_task, "jsonl"),
         (pairs_of_task, "parquet"),
     ],
@@ -131,6 +133,8 @@ def test_quotes_of_tables_with_tabs_are_text(tmp_path):
         ("a\ttext\n", None),
         ("one\t\ntwo\t\nthree\t\n", ["one", "two", "three"]),
         ("a\ttext\nof\tmany\ttabs", None),
+        ("10 %\r20 %\nend", ["10 %\r20 %", "end"]),
+        ("a" * 140_000 + "\nend", None),  # csv's own limit is 131,072
     ],
 )
 def test_lines_are_texts(content, lines, tmp_path):
@@ -139,6 +143,11 @@ def test_lines_are_texts(content, lines, tmp_path):
     lines = content.splitlines() if lines is None else lines
     assert list(corpus_texts([file, file])) == 2 * lines
     assert read_unlabeled([file, file], (), 1).texts == (2 * lines,)
+
+
+def test_empty_cells_are_no_unlabelled_examples(tmp_path):
+    path = write(tmp_path / "a.csv", [("a", "1"), ("", "2"), ("b", "3")])
+    assert read_unlabeled([path], ("text",), 1).texts == (["a", "b"],)
 
 
 def test_blank_lines_of_a_document_are_lines(tmp_path):

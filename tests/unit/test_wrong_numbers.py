@@ -12,6 +12,7 @@ from kit.hugging_face import change_config, write_checkpoint
 
 import kdkit
 from kdkit import export, models, tasks
+from kdkit.augmentation import MaskedWords
 from kdkit.config.data import Corpus, Pairs, TaskData
 from kdkit.config.model import Checkpoint
 from kdkit.config.runs import TaskConfig
@@ -183,6 +184,9 @@ CASES = {
     "more targets": (
         lambda _: tasks.bitext_metrics(np.eye(2), np.eye(3)),
         "two arrays of the same shape",
+    ),
+    "parts of words": (
+        lambda _: MaskedWords(None, tokenizer("roberta"), 4), "parts of words"
     ),
     "one vector for all": (one_vector_for_all, "one vector for each text"),
     # Models, losses and files.

@@ -1,6 +1,7 @@
 """kdkit.reporting.cards: model cards next to exported files."""
 
 import dataclasses
+import pathlib
 import re
 from importlib.util import find_spec
 
@@ -41,7 +42,7 @@ def test_card_has_the_runs_numbers(run):
         "Interpreter('student-int8.tflite')",
         "on 872 examples of dev",
         "cut off after 128 tokens",
-        "The teacher's checkpoint names no license",
+        "model comes from name no license",
         'datasets: ["nyu-mll/glue"]',
         "\nkdkit distill tinybert",
     ):
@@ -97,6 +98,46 @@ def test_license_is_the_teachers_or_the_users_and_stays(run, tmp_path):
     assert "the license of the checkpoint checkpoint." in card_of(run)
     assert 'license: "mit"' in card_of(run, license="mit")
     assert 'license: "mit"' in card_of(run)  # of the earlier card
+
+
+def test_license_is_one_that_all_checkpoints_have(run, tmp_path):
+    names, places = ("cc-by-nc-4.0", "apache-2.0"), []
+    for name in names:
+        place = tmp_path / name
+        place.mkdir()
+        (place / "README.md").write_text(FRONT.format(name))
+        places.append(str(place))
+    student = {"copy_from": places[0], "num_layers": 1}
+    for teacher, license in ((places[1], "unknown"), (places[0], names[0])):
+        config = run.config.replace(student=student, teacher=[teacher])
+        found = dataclasses.replace(run, config=config, teacher_run=None)
+        assert f'license: "{license}"' in card_of(found)
+        teachers = pathlib.Path(teacher).name
+        assert f'license: "{teachers}"' in card_of(found, arm="teacher")
+
+
+def test_license_of_another_model_is_not_inherited(tmp_path):
+    for name, license in (("a", "mit"), ("a", "mit"), ("b", "unknown")):
+        file = tmp_path / f"{name}.tflite"
+        file.touch()
+        report = export.ExportReport(
+            file=str(file),
+            format="litert",
+            title="LiteRT",
+            precision="fp32",
+            size_bytes=1,
+            max_abs_difference=0.0,
+            examples=2,
+        )
+        chosen = "mit" if not (tmp_path / "README.md").exists() else None
+        card = write_card(tmp_path, reports=[report], license=chosen)
+        assert f'license: "{license}"' in card.read_text("utf-8")
+
+
+def test_control_is_called_that(run):
+    card = card_of(run, arm="control")
+    assert ": control of tinybert on sst2\n" in card
+    assert "student learned from" not in card
 
 
 def test_readme_of_the_users_own_is_left(run):

@@ -131,6 +131,18 @@ def test_speed_up_needs_the_same_setting(make_run, teacher_run):
     assert "Latency: batch 1, length 128." in page(run.records)
 
 
+def test_latencies_of_two_machines_are_not_compared(make_run, teacher_run):
+    run = make_run("run", teacher=[str(teacher_run.run_dir)])
+    teacher, file = run.export("teacher", "fp32"), run.export("student", "int8")
+    run.latency(teacher, 60.0, processor="laptop")
+    for processor, median in (("laptop", 6.0), ("server", 1.0)):
+        run.latency(file, median, processor=processor)
+    found = table(run.records)
+    assert found["student, LiteRT int8, laptop"]["speed-up"] == "10×"
+    assert found["student, LiteRT int8, server"]["speed-up"] == "–"
+    assert "int8 file is 10× faster" in verdict(run.records)
+
+
 def test_a_files_latest_latency_of_each_setting_counts(make_run):
     run = make_run("run")
     file = run.export("student", "int8")
