@@ -26,6 +26,7 @@ def test_a_report_has_the_fields_of_a_latency_event(written):
     fields = dataclasses.asdict(report)
     assert 0 < fields.pop("median_ms") <= fields.pop("p95_ms")
     assert fields.pop("parameters") > 0
+    assert fields.pop("processor").endswith(f", {os.cpu_count()} cores")
     assert {key: value for key, value in fields.items() if value} == {
         "file": file,
         "batch_size": 3,
