@@ -7,6 +7,7 @@ from kdkit.recipes import pretraining
 from kdkit.runs.build import with_enough_updates
 from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Evaluation
+from kdkit.runs.steps import with_shared_steps
 from kdkit.training.tasks import open_task
 
 PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
@@ -24,13 +25,7 @@ def arm_configs(arms, config, folder: pathlib.Path) -> list:
         A list with a config for each arm; `None` for an arm that removes a
         part that is not there.
     """
-    steps = {
-        name: step
-        if step.kind == "augmentation" or step.run_dir
-        else step.replace(run_dir=str(folder / f"{name}_run"))
-        for name, step in config.steps.items()
-    }
-    config = config.replace(steps=steps)
+    config = with_shared_steps(config, folder)
     if config.kind == "text":
         return [_on_text(arm, config, folder) for arm in arms]
     train = open_task(config.data).load("train", config.data.data_dir)
@@ -48,7 +43,9 @@ def _on_task(arm, config):
         if config.augmented is None:
             return None
         changes["augmented"] = None
-        steps.pop("augmented", None)
+        for name, step in config.steps.items():
+            if step.kind == "augmentation":
+                del steps[name]
     if "general" in arm.without:
         changes["student"] = _general_student(config)
         if changes["student"] is None:

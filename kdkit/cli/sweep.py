@@ -45,6 +45,7 @@ from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.plots import plot_values
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.names import parse_value, put
+from kdkit.runs.steps import with_shared_steps
 
 FLAGS = {
     **RUN,
@@ -99,9 +100,13 @@ def run(words):
         if len(steps) > 1:
             folder /= f"step_{number}_{step.recipe}"
         metric, sign, split = _metric(config)
+        tried = choices(axes, options.random, config.training.seed)
+        tried = [(one, _with_values(request, step, one)) for one in tried]
+        if all(one.steps == tried[0][1].steps for _, one in tried):
+            tried = [(one, with_shared_steps(c, folder)) for one, c in tried]
         trials = [
-            _trial(request, step, values, folder, metric)
-            for values in choices(axes, options.random, config.training.seed)
+            _trial(values, one, folder, metric, options.force)
+            for values, one in tried
         ]
         trials.sort(key=lambda trial: sign * trial[metric])
         best = trials[0]
@@ -278,7 +283,7 @@ def _metric(config) -> tuple[str, int, str]:
     raise UsageError("A sweep ranks runs on a task or on text.")
 
 
-def _trial(request, step, values, folder, metric) -> dict:
+def _trial(values, config, folder, metric, force) -> dict:
     """Runs one choice of values in `DIR/trials/`."""
     from kdkit.runs.run import run
 
@@ -288,8 +293,6 @@ def _trial(request, step, values, folder, metric) -> dict:
     )
     path = folder / "trials" / name
     print(f"\n{path}", flush=True)
-    config = _with_values(request, step, values)
-    force = request.options.force
     metrics = run(config, path, force, needs_models=False).metrics
     return {"values": values, "run": f"trials/{name}", metric: metrics[metric]}
 

@@ -196,6 +196,9 @@ class TaskConfig(Run):
                 "stages on a corpus learn from the encoder that the teacher "
                 "was fine-tuned from: name it as pretrained"
             )
+        kinds = {step.kind for step in self.steps.values()}
+        if "augmentation" in kinds and not self.augmented:
+            raise ValueError("a step writes examples: name augmented.file")
         learns = any(stage.objectives for stage in on_task)
         if learns and not self.teacher:
             raise ValueError("a stage has objectives, and there is no teacher")

@@ -143,13 +143,17 @@ def _config(inputs, teacher, student, data, recipe, fields, settings):
         raise unknown("argument", name, known)
     named |= _data(data, named, inputs)
     teachers = teacher if isinstance(teacher, list | tuple) else [teacher]
+    heads = [getattr(one, "has_trained_head", True) for one in teachers]
+    if not all(heads):
+        raise UsageError("The teacher has no trained head.")
     places = [
         _place(inputs, "teacher" if number == 1 else f"teacher_{number}", one)
         for number, one in enumerate(teachers, start=1)
         if one is not None
     ]
     if places:
-        named["teacher"] = places if about == "task" else places[0]
+        is_one = len(places) == 1 and about != "task"
+        named["teacher"] = places[0] if is_one else places
     if student is not None:
         source = named.get("encoder") if teacher is None else teachers[0]
         named["student"] = _place(inputs, "student", student, source)

@@ -10,11 +10,10 @@ family of the `model`, `quantize`, and what a run makes before it: `encoder`,
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import names_at
 from kdkit.config.runs import AnyRun
-from kdkit.errors import unknown
+from kdkit.errors import UsageError, unknown
 from kdkit.recipes import RECIPES
 from kdkit.recipes.tinybert import copies_for
 from kdkit.runs.layers import (
-    TEACHER,
     TEXT,
     chain_layer,
     embedder_layer,
@@ -59,7 +58,15 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
     """
     file = named_by(source)
     if "kind" in file and not str(source).endswith(".toml"):  # complete
+        for name in ("recipe", "parity", "kind"):
+            if given.get(name, file.get(name)) != file.get(name):
+                raise UsageError(
+                    f"{name} names the stages in {source} and does not change "
+                    "them. Pass a recipe in place of the file."
+                )
         tree = over_stages(without(file, *NOTED), given)
+        if tree["kind"] == "task" and "data" in given:
+            tree["data"], _ = task_named(tree["data"])
         tree["student"] = student_named(tree["student"])
     else:
         given = over(file, given)
@@ -85,6 +92,11 @@ def named_by(source: str) -> dict:
 def _completed(given):
     """What is given over the layer of its recipe, also in the steps."""
     given = given | {"student": student_named(given.get("student", {}))}
+    if "general" in given and given["student"] and not given.get("corpus"):
+        raise UsageError(
+            "The student is that of --general. Remove its other fields, or "
+            "name a corpus to make it from."
+        )
     make = LAYERS.get(kind_of(given), embedder_layer)
     stages, layer, given = make(given)
     by_name = {stage.name: to_dict(stage) for stage in stages}
@@ -117,7 +129,7 @@ def _step(step, run):
     same = only(run, "every_stage")
     same["training"] = only(run.get("training", {}), "strategy")
     is_named = only(step.get("data", {}), *EXAMPLES)
-    if examples and step["recipe"] == TEACHER and not is_named:
+    if examples and not is_named and kind_of(step) == "task":
         same["data"] = run["data"]
     return _completed(merged(same, step))
 

@@ -6,6 +6,7 @@ The student learns a teacher's vectors of texts, the vectors of its translations
 
 import dataclasses
 import logging
+import os
 
 import numpy as np
 
@@ -158,8 +159,11 @@ class EmbedderKind(Kind):
 
     @property
     def num_rows(self):
-        """About how many texts there are: the lines of all files."""
-        return sum(map(_count_lines, self.config.data.files))
+        """About how many texts there are: the lines of all files of lines."""
+        files = self.config.data.files
+        if any(map(os.path.isdir, files)):
+            return None
+        return sum(map(_count_lines, files))
 
     def source(self):
         source = self.load_source()

@@ -1,5 +1,6 @@
 """Models and data in memory, saved in `RUN/inputs/` to repeat the run."""
 
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -30,21 +31,21 @@ class SavedInputs:
 
     def save_model(self, name: str, model, tokenizer=None) -> str:
         """Saves a model as a preset directory."""
-        model, own, length = _parts(model)
-        tokenizer = own or tokenizer
+        loaded = _loaded(model, tokenizer)
         content = hashlib.sha256()
-        for weight in model.weights:
+        for weight in loaded.model.weights:
             content.update(keras.ops.convert_to_numpy(weight.value).tobytes())
-        definition = models.as_tokenizer(tokenizer).definition
-        content.update(json.dumps([definition, length]).encode())
+        definition = models.as_tokenizer(loaded.tokenizer).definition
+        parts = [definition, loaded.sequence_length]
+        if isinstance(model, LoadedModel):
+            parts += map(repr, (loaded.conventions, loaded.head))
+        content.update(json.dumps(parts).encode())
 
         def write(path):
             with own_names():
-                models.save_model(
-                    LoadedModel(model, tokenizer, sequence_length=length), path
-                )
+                models.save_model(loaded, path)
 
-        size = stored_size(model)
+        size = stored_size(loaded.model)
         return self._save(name, name, content.hexdigest(), write, size)
 
     def save_table(self, name: str, columns: dict[str, list]) -> str:
@@ -79,17 +80,21 @@ class SavedInputs:
         return str(path.resolve())
 
 
-def _parts(model):
-    """The Keras model, its tokenizer and its sequence length, if it has any."""
-    tokenizer = length = None
-    if isinstance(model, LoadedModel):
-        tokenizer, length = model.tokenizer, model.sequence_length
-        model = model.model
-    preprocessor = getattr(model, "preprocessor", None)
+def _loaded(model, tokenizer):
+    """A model with its tokenizer and sequence length, if it has any."""
+    loaded = (
+        model if isinstance(model, LoadedModel) else LoadedModel(model, None)
+    )
+    own, length = loaded.tokenizer, loaded.sequence_length
+    preprocessor = getattr(loaded.model, "preprocessor", None)
     if preprocessor is not None:
-        tokenizer = tokenizer or preprocessor.tokenizer
+        own = own or preprocessor.tokenizer
         length = length or preprocessor.sequence_length
-    return model, tokenizer, length or models.num_positions(model)
+    return dataclasses.replace(
+        loaded,
+        tokenizer=own or tokenizer,
+        sequence_length=length or models.num_positions(loaded.model),
+    )
 
 
 def table_columns(name: str, data, text_column, label_column) -> dict:

@@ -17,9 +17,11 @@ from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import unknown
 from kdkit.models import PRESETS, find
 from kdkit.models.families import DECODERS
+from kdkit.models.places import RUN_FILE, model_digest
 from kdkit.recipes import RECIPES, Recipe, fine_tuning, pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import without_teacher
+from kdkit.runs.events import Inputs, read_log
 from kdkit.runs.names import merged
 from kdkit.settings import to_dict
 
@@ -81,8 +83,14 @@ def recipe_of(given: dict) -> Recipe:
 def over(layer: dict, given: dict) -> dict:
     """Returns what is given over a layer.
 
-    A student of another kind replaces the layer's.
+    A student of another kind replaces the layer's, a task its table, and the
+    first table its task.
     """
+    known, new = layer.get("data", {}), given.get("data", {})
+    if "table" not in new and new.get("task") not in (None, known.get("task")):
+        layer = layer | {"data": without(known, "table")}
+    if "table" in new and "task" not in new and not known.get("table"):
+        layer = layer | {"data": without(known, "task", "data_dir")}
     tree = merged(layer, given)
     kinds = [kind_of_student(one.get("student", {})) for one in (layer, given)]
     if None not in kinds and kinds[0] != kinds[1]:
@@ -111,7 +119,10 @@ def over_stages(layer: dict, given: dict) -> dict:
     made = {}
     for name in chosen:
         fields = named.get(name, {}) | short
-        if "epochs" in fields:  # as many as given, also on a small table
+        if "epochs" in {
+            **every,
+            **fields,
+        }:  # as many as given, also on a small table
             fields = {"least_updates": 0, **fields}
         known = stages[name] | every if name in stages else {}
         made[name] = merged(known, fields)
@@ -222,8 +233,13 @@ def _of_run(teacher) -> tuple[dict, str | None]:
         return {}, None
     origin = config["student"].get("checkpoint", "")
     is_there = os.path.exists(origin) or not os.path.isabs(origin)
+    log = pathlib.Path(teacher, RUN_FILE)
+    events = read_log(log)[0] if log.exists() else ()
+    inputs = [one.digests for one in events if isinstance(one, Inputs)]
+    known = {one.get("student.checkpoint") for one in inputs} - {None}
+    is_same = is_there and (not known or known == {model_digest(origin)})
     data = without(config["data"], "max_train_rows", "num_buckets")
-    return data, origin if is_there else None
+    return data, origin if is_same else None
 
 
 def with_steps(tree: dict, stages) -> dict:
@@ -233,7 +249,11 @@ def with_steps(tree: dict, stages) -> dict:
     origin, encoder, general, augment = map(tree.get, short)
     tree = without(tree, *short)
     student, text = tree["student"], tree.get("corpus")
-    learns = any(one.objectives for one in stages if one.data == "corpus")
+    learns = any(
+        one.objectives
+        for one in stages
+        if one.data == "corpus" and one.name in tree["stages"]
+    )
     if encoder:
         origin = encoder
         if learns and find(encoder).kind != "masked_lm":

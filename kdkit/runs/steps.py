@@ -11,10 +11,19 @@ def place_of_step(config, name: str, folder: pathlib.Path) -> pathlib.Path:
     """Returns the directory of a step, or the file of augmented examples."""
     step = config.steps[name]
     if step.kind == "augmentation":
-        asked = config.augmented and config.augmented.file
-        is_here = asked in (None, f"{RESULT}{name}")
-        return folder / f"{name}.tsv" if is_here else pathlib.Path(asked)
+        return pathlib.Path(config.augmented.file)
     return pathlib.Path(step.run_dir or folder / f"{name}_run")
+
+
+def with_shared_steps(config, folder: pathlib.Path):
+    """Returns a config whose steps are in a folder, for several runs."""
+    steps = {
+        name: step
+        if step.kind == "augmentation" or step.run_dir
+        else step.replace(run_dir=str(folder.resolve() / f"{name}_run"))
+        for name, step in config.steps.items()
+    }
+    return config.replace(steps=steps)
 
 
 def model_place(model: str, config, folder: pathlib.Path) -> str:

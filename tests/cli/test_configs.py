@@ -106,6 +106,23 @@ def test_the_config_of_a_run_is_run_again(words, folder):
         made("distill", run, "model=zzz")
 
 
+def test_data_of_a_run_that_is_run_again_are_those_given(folder):
+    rows = "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(40))
+    (folder / "t.csv").write_text(f"text,label\n{rows}")
+    table = ("--train", "t.csv", "--text-column", "text")
+    table += ("--label-column", "label", "--teacher", "t")
+    own = made("distill", "pkd", *table)
+    run = write_run(folder / "own", own)
+    again = made("distill", run, "--task", "mrpc", "--data-dir", ".")
+    assert (again.data.task, again.data.table) == ("mrpc", None)
+    run = write_run(folder / "glue", made("distill", "pkd", *NEW))
+    again = made("distill", run, *table)
+    assert (again.data.task, again.data.table) == ("t", own.data.table)
+    for word in ("recipe=vanilla_kd", "parity=pkd"):
+        with pytest.raises(UsageError, match="does not change"):
+            made("distill", run, word)
+
+
 def test_epochs_of_a_run_that_is_run_again_are_those_given(folder):
     run = write_run(folder / "old", made("distill", "pkd", *NEW))
     for words in (("--epochs", "2"), ("stages.fine_tuning.epochs=2",)):
@@ -257,6 +274,13 @@ def test_data_and_start_are_those_of_the_teachers_run(folder):
     words = ("distill", "tinybert", "--teacher", run)
     assert made(*words).pretrained is None
     assert made(*words, "--parity", "tinybert").data.num_buckets is None
+    log = folder / "run" / "metrics.jsonl"
+    log.write_text(
+        '{"event": "inputs", "time": 1, "digests": {"student.checkpoint": "0"}}'
+    )
+    changed = made("distill", "pkd", "--teacher", run)
+    assert (changed.pretrained, changed.student.copy_from) == (None, "teacher")
+    log.unlink()
     (folder / "encoder" / "config.json").unlink()
     (folder / "encoder").rmdir()
     again = made("distill", "pkd", "--teacher", run)
@@ -269,6 +293,7 @@ def test_data_and_start_are_those_of_the_teachers_run(folder):
         ((), 1000),
         (("--batch-size", "8"), 1000),
         (("--epochs", "2"), 0),
+        (("every_stage.epochs=2",), 0),
         (("stages.fine_tuning.epochs=2",), 0),
         (("--parity", "pkd"), 0),
         (("--unlabeled", "u.txt"), 0),
@@ -296,6 +321,8 @@ def test_an_encoder_makes_the_teacher_and_what_it_needs(folder):
     assert lengths == [64, 128]
     seeds = [one.training.seed for one in (pretrained, teacher, config)]
     assert seeds == [0, 0, 3]
+    on_task = ("distilbert", *words[:4], "--stages", "fine_tuning")
+    assert list(made("distill", *on_task).steps) == ["teacher"]
     vanilla = made("distill", "vanilla_kd", *words[:4])
     assert list(vanilla.steps) == ["teacher"]
     assert vanilla.student.copy_from == "pretrained"
@@ -309,10 +336,12 @@ def test_a_file_has_the_runs_before_a_run(folder):
         'data.task = "cola"\naugmented.file = "more.tsv"\n'
         '[steps.teacher]\nrecipe = "fine_tuning"\nrun_dir = "t"\n'
         'student.checkpoint = "bert_base_en_uncased"\nepochs = 2\n'
+        '[steps.assistant]\nrecipe = "pkd"\nteacher = "run:teacher"\n'
         '[steps.augmented]\nkind = "augmentation"\nmodel = "m"\n'
     )
     config = made("distill", "my.toml")
-    teacher, augmented = config.steps.values()
+    teacher, assistant, augmented = config.steps.values()
+    assert assistant.data.task == "cola"
     assert (teacher.data, teacher.run_dir) == (config.data, str(folder / "t"))
     assert (teacher.stages[0].epochs, teacher.stages[0].name) == (
         2,
@@ -426,6 +455,7 @@ def test_tables_are_completed_from_the_files(folder):
     assert (data.task, data.table.labels) == ("t", ("bad", "good"))
     assert data.table.train == str(folder / "t.csv")
     step = ("steps.augmented.kind=augmentation", "steps.augmented.model=m")
+    step += ("--augment", "more.tsv")
     config = made("distill", "pkd", "--train", "t.csv", *words, *step)
     assert config.steps["augmented"].data.table == data.table
     with pytest.raises(UsageError, match="field of table 'labls'"):
@@ -475,6 +505,14 @@ def test_tables_are_completed_from_the_files(folder):
             "name it",
         ),
         ("distill tinybert --smoke --corpus a.txt", "go together"),
+        (
+            "distill tinybert --task sst2 --teacher t --augment-model m",
+            "name augmented.file",
+        ),
+        (
+            "distill pkd --task sst2 --teacher t --general g --num-layers 3",
+            "The student is that of --general",
+        ),
         ("distill pkd --smoke --augment-vectors v", "'augment_vectors'"),
         ("distill sentence_embedding --texts a.txt --task sst2", "teacher: "),
         ("distill sentence_embedding --smoke --corpus a.txt", "'--corpus'"),
