@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from kit.adapter import command, resolved
-from kit.runs import LENGTH, ON_TEXT, RUNS, TAUGHT
+from kit.runs import LENGTH, ON_TASK, ON_TEXT, RUNS, TAUGHT
 from kit.studies import noted_runs
 
 PKD = ("pkd", *TAUGHT, "--num-layers", "2")
@@ -236,6 +236,20 @@ def test_a_sweep_over_epochs_has_those_epochs(workspace, tmp_path):
     stages = [*map(stage_of, runs.values())]
     assert [one["epochs"] for one in stages] == [1, 2]
     assert [one["least_updates"] for one in stages] == [0, 0]
+
+
+def test_trials_share_the_runs_before_them(workspace, tmp_path):
+    """Unless these are what differs."""
+    words = ("sweep", "pkd", "--encoder", "@encoder", *ON_TASK, "--num-layers")
+    for over, count in (
+        ("epochs=1,2", 1),
+        ("steps.teacher.training.seed=1,2", 2),
+    ):
+        folder = tmp_path / str(count)
+        runs, _, _ = study(workspace, folder, *words, "1", "--over", over)
+        steps = [config["steps"]["teacher"] for config in runs.values()]
+        assert len({one["run_dir"] for one in steps}) == 1
+        assert (steps[0]["run_dir"] is None) == (count == 2)
 
 
 def test_the_papers_search_fixes_what_its_first_step_found(workspace, tmp_path):
