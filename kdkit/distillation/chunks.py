@@ -165,5 +165,6 @@ def _nothing_with_gradient(values, gradient):
     """
     gradient = tf.stop_gradient(tf.cast(gradient, "float32"))
     values = tf.cast(values, "float32")
-    product = tf.tensordot(values, gradient, values.shape.rank)
-    return product - tf.stop_gradient(product)
+    # Also 0 where a loss scale was too large for float16.
+    nothing = values - tf.stop_gradient(values)
+    return tf.reduce_sum(tf.math.multiply_no_nan(gradient, nothing))

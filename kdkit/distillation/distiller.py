@@ -409,7 +409,7 @@ class Distiller(Texts, Step, keras.Model):
         loss = ops.sum(ops.cast(loss, "float32"))
         # Keras adds the losses of layers, and divides by the replicas.
         mean = self.num_replicas * (loss - self._extra_loss())
-        num_labels = label_count(self.loss, y, weights)
+        num_labels = label_count(self.loss, y, weights, y_pred)
         return mean * num_labels, num_labels
 
     @property

@@ -9,6 +9,7 @@ from keras import ops
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.weights import label_weights, position_weights
 from kdkit.errors import UsageError
+from kdkit.losses.base import append_axes
 from kdkit.losses.foreign import (
     FOCAL,
     MEANS,
@@ -17,6 +18,7 @@ from kdkit.losses.foreign import (
     loss_kinds,
     takes_logits,
 )
+from kdkit.taps import keras_mask
 
 # Losses whose labels are shares between 0 and 1, of one class or of each.
 _ON_SHARES = {"categoricalcrossentropy", "categoricalfocalcrossentropy"}
@@ -147,13 +149,15 @@ def spread_label_weights(x, y, y_pred, sample_weight):
     """
     weights = label_weights(x, sample_weight)
     tensor = y if y_pred is None else single(y_pred)
-    per_position = y_pred is None or tensor.ndim == 3
+    per_position = y_pred is None or tensor.ndim > 2
     if weights is None or not per_position:
         return weights
-    return position_weights(tensor, weights)
+    shape = ops.shape(tensor)[: 2 if y_pred is None else -1]
+    weights = append_axes(ops.cast(weights, "float32"), len(shape))
+    return ops.broadcast_to(weights, shape)
 
 
-def label_count(loss, labels, sample_weight):
+def label_count(loss, labels, sample_weight, y_pred=None):
     """Returns the denominator of the mean in a compiled loss; 1 for a sum.
 
     The value may be off by a factor that all replicas share. Replicas with
@@ -164,17 +168,22 @@ def label_count(loss, labels, sample_weight):
         loss: the compiled loss.
         labels: tensor of shape `(batch_size, ...)`.
         sample_weight: `None` or tensor.
+        y_pred: the model's output, whose Keras mask counts, or `None`.
     """
     loss, labels = single(loss), single(labels)
+    mask = None if y_pred is None else keras_mask(single(y_pred))
     reduction = getattr(loss, "reduction", "sum_over_batch_size")
     if reduction not in MEANS:
         return ops.ones((), dtype="float32")
-    if _counts_weights(loss, sample_weight):
-        return ops.sum(ops.cast(sample_weight, "float32"))
     counts = ops.ones_like(labels)
-    if _ignored_class(loss) is not None:
+    if _counts_weights(loss, sample_weight):
+        counts = sample_weight
+    elif _ignored_class(loss) is not None:
         counts = labels != _ignored_class(loss)
-    return ops.sum(ops.cast(counts, "float32"))
+    counts = ops.cast(counts, "float32")
+    if mask is not None and mask.ndim <= counts.ndim:
+        counts *= append_axes(ops.cast(mask, "float32"), counts.ndim)
+    return ops.sum(counts)
 
 
 def _counts_weights(loss, sample_weight):

@@ -109,7 +109,8 @@ class Texts:
 
     def _encoded(self, batches, is_cut=True):
         """Returns a `tf.data.Dataset` of encoded batches of texts."""
-        model = self._preparing_model()
+        x, *_ = keras.utils.unpack_x_y_sample_weight(batches.element_spec)
+        model = self._preparing_model(len(keras.tree.flatten(x)) > 1)
         teachers = keras.tree.flatten(self.teacher)
 
         def encode(texts, *labels):
@@ -122,13 +123,13 @@ class Texts:
         batches = batches.map(encode, num_parallel_calls=-1)
         return batches.prefetch(-1)
 
-    def _preparing_model(self):
+    def _preparing_model(self, has_pairs):
         """Returns the model whose preprocessor makes all models' inputs."""
         models = [self.student]
         for teacher in keras.tree.flatten(self.teacher):
             if getattr(teacher, "preprocessor", None) is not None:
                 models.append(teacher)
-                _require_same_preprocessor(teacher, self.student)
+                _require_same_preprocessor(teacher, self.student, has_pairs)
         return max(models, key=lambda model: len(model.input))
 
 
@@ -193,7 +194,7 @@ def encoded_batch(model, is_cut, texts, *labels):
     return inputs, *labels
 
 
-def _require_same_preprocessor(teacher, student):
+def _require_same_preprocessor(teacher, student, has_pairs):
     """Raises an error if two models' preprocessors encode texts differently."""
     theirs = teacher.preprocessor.get_config()
     ours = student.preprocessor.get_config()
@@ -204,6 +205,15 @@ def _require_same_preprocessor(teacher, student):
                 "Teacher and student read the same batches, but their "
                 f"preprocessors differ in {name}: {theirs[name]} and "
                 f"{ours[name]}."
+            )
+    if has_pairs and all(map(_is_classifier, (teacher, student))):
+        pair = tf.constant(["a"]), tf.constant(["b"])
+        found = [one.preprocess_samples(pair) for one in (teacher, student)]
+        theirs, ours = (np.asarray(one["token_ids"]) for one in found)
+        if not np.array_equal(theirs, ours):
+            raise UsageError(
+                "Teacher and student read the same batches, but join the texts "
+                f"of a pair differently: {theirs[0, :8]} and {ours[0, :8]}."
             )
 
 

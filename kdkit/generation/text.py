@@ -64,15 +64,14 @@ def generate(
 def _with_file(decoder, token_ids, max_tokens, sampler, stop_token_ids):
     logits = decoder(token_ids)[-1]
     new = []
-    while True:
+    while len(new) < max_tokens:
         probabilities = sampler.compute_probabilities(logits[np.newaxis])
         token = int(ops.squeeze(sampler.get_next_token(probabilities)))
         if token in stop_token_ids:
             break
         new.append(token)
-        if len(new) == max_tokens:
-            break
-        logits = decoder.step(token)
+        if len(new) < max_tokens:
+            logits = decoder.step(token)
     return np.asarray(new, "int32")
 
 

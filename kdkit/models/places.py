@@ -181,7 +181,8 @@ class Place:
             return self.read("task.json")["config"]["num_classes"]
         if self.head_class != CHECKPOINT_CLASSIFIER:
             return None
-        return len(self.config.get("id2label") or range(2))  # the default
+        count = self.config.get("num_labels", 2)  # transformers' default
+        return len(self.config.get("id2label") or range(count))
 
     @property
     def class_names(self) -> tuple[str, ...] | None:

@@ -342,9 +342,18 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
                 f"one, which is a copy of another layer in {list(layers)}."
             )
         pairs.append((block, teacher_block))
+    wrong = [
+        layer.name for layer, other in pairs if _sizes(layer) != _sizes(other)
+    ]
+    if wrong:
+        raise UsageError(f"Layers have other sizes in the teacher: {wrong}.")
     for layer, counterpart in pairs:
         layer.set_weights(counterpart.get_weights())
     return student
+
+
+def _sizes(layer):
+    return [weight.shape for weight in layer.weights]
 
 
 def _parts(backbone):

@@ -38,6 +38,8 @@ WHOLE = "tokenizer.json"
 SEGMENTS = "token_type_ids"  # in `model_input_names`
 # transformers' classes for a tokenizer that `tokenizer.json` defines.
 WHOLE_CLASSES = ("PreTrained", "TokenizersBackend")
+# Classes of transformers that give a model no segments by default.
+NO_SEGMENTS = ("DistilBert", "Roberta", "GPT2", "Qwen2", "Qwen3", "XLMRoberta")
 EXTRA = ("extra_special_tokens", "additional_special_tokens")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 # The end of a vocabulary's name, with the end of its merges' name.
@@ -90,7 +92,9 @@ def read_tokenizer(place: Place, family) -> Tokenizer:
     added = _added_tokens(place, named, whole)
     rust.add_tokens([_added(one, tokens.values()) for one in added])
     names = config.get("model_input_names")
-    has_segments = name != "XLMRoberta" if names is None else SEGMENTS in names
+    has_segments = name not in NO_SEGMENTS
+    if names is not None:
+        has_segments = SEGMENTS in names
     if num_separators and not is_whole:
         framed(rust, tokens, num_separators, int(has_segments))
     direction = (whole.get("truncation") or {}).get("direction", "right")

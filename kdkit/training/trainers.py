@@ -80,7 +80,7 @@ class LabelTrainer(Step, keras.Model):
         loss = self.compute_loss(x, y, y_pred, sample_weight, training)
         # Without examples, Keras returns losses of shape (0,).
         loss = ops.sum(ops.cast(loss, "float32"))
-        count = label_count(self.loss, y, sample_weight)
+        count = label_count(self.loss, y, sample_weight, y_pred)
         (total_count,) = sum_over_replicas([count])
         # Keras divides by the number of replicas.
         share = self.num_replicas * loss * safe_divide(count, total_count)

@@ -111,6 +111,7 @@ def test_the_file_writes_what_keras_does_until_a_stop_token(kind, written):
     stop = text[4]
     found = generation.generate(file, PROMPT, 9, stop_token_ids=[stop])
     assert list(found) == text[: text.index(stop)]
+    assert not generation.generate(file, PROMPT, 0).size
 
 
 def test_a_text_as_long_as_the_room_can_be_read(written):

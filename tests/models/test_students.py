@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from kit.encoders import DECODERS, ENCODERS, blocks_of, classifier_class
-from kit.helpers import batch, bert, large_except
+from kit.helpers import assert_same_weights, batch, bert, large_except
 
 from kdkit import models
 from kdkit.models import (
@@ -74,6 +74,14 @@ def test_all_layers_of_a_family_make_the_same_encoder(family):
     assert_same(
         initialize_from_teacher(student(config), teacher, [1, 2]), teacher
     )
+
+
+def test_a_student_that_does_not_fit_is_unchanged():
+    teacher, model = student(TINY), student({**TINY, "intermediate_dim": 3})
+    before = model.get_weights()
+    with pytest.raises(ValueError, match="transformer_layer_0"):
+        initialize_from_teacher(model, teacher, [1, 2])
+    assert_same_weights(model.get_weights(), before)
 
 
 def test_a_distil_bert_starts_from_a_bert():

@@ -155,6 +155,15 @@ def test_pairs_have_the_references_ids_and_segments(
     compare_pairs(model, judge, *load_encoder(tmp_path)[::-1])
 
 
+def test_a_class_without_segments_gives_pairs_one(tmp_path):
+    write(tmp_path, "bert")
+    change(tmp_path / CONFIG, tokenizer_class="DistilBertTokenizer")
+    judge = again(tmp_path)
+    model = foreign_model("bert", vocab_size=len(judge))
+    model.save_pretrained(tmp_path)
+    compare_pairs(model, judge, *load_encoder(tmp_path)[::-1])
+
+
 def test_pairs_of_an_albert_have_the_segments_of_its_own_code(tmp_path):
     """transformers 5 leaves them out, unless they are asked for."""
     judge = write(tmp_path, "albert")

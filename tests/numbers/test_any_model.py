@@ -191,6 +191,70 @@ def test_masks_of_keras_layers_count():
     assert value == pytest.approx(squares.mean(), rel=1e-5)
 
 
+def tagger(width):
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Embedding(8, 4, mask_zero=True),
+            layers.LSTM(width, return_sequences=True),
+            layers.Dense(3),
+        ]
+    )
+
+
+@pytest.mark.parametrize("given", [None, np.array([1.0, 2.0, 0.5])])
+def test_labels_at_masked_positions_do_not_count(given):
+    """The labels' loss is a mean over all real ones, in batches of any size."""
+    objective = kdkit.Objective(losses.LogitMSE())
+    model = kdkit.Distiller(tagger(3), tagger(2), objective, 1.0)
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True,
+        reduction="mean_with_sample_weight" if given is not None else "mean",
+    )
+    model.compile(loss=loss)
+    labels = TOKENS % 3
+    logs = [
+        model.evaluate(
+            *(TOKENS, labels, size),
+            sample_weight=given,
+            verbose=0,
+            return_dict=True,
+        )["hard_label_loss"]
+        for size in (3, 2, 1)
+    ]
+    scores = ops.log_softmax(model.predict(TOKENS, verbose=0))
+    values = -np.take_along_axis(np.asarray(scores), labels[..., None], -1)
+    weights = (TOKENS > 0) * (1.0 if given is None else given[:, None])
+    expected = (values[..., 0] * weights).sum() / weights.sum()
+    assert logs == pytest.approx([expected] * 3, rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_a_weight_of_a_picture_is_that_of_its_pixels(size):
+    def model(width):
+        head = [layers.Conv2D(width, 1), layers.Conv2D(3, 1)]
+        return keras.Sequential([keras.Input((4, size, 3)), *head])
+
+    objective = kdkit.Objective(losses.LogitMSE())
+    distiller = kdkit.Distiller(model(3), model(2), objective, 1.0)
+    distiller.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        )
+    )
+    rng, given = np.random.default_rng(0), np.arange(1.0, 7.0)
+    images = rng.normal(size=(6, 4, size, 3)).astype("float32")
+    labels = rng.integers(0, 3, images.shape[:3])
+    logs = distiller.evaluate(
+        *(images, labels, 6), sample_weight=given, verbose=0, return_dict=True
+    )
+    scores = ops.log_softmax(distiller.predict(images, verbose=0))
+    values = -np.take_along_axis(np.asarray(scores), labels[..., None], -1)
+    values = values[..., 0].mean(axis=(1, 2))
+    expected = np.average(values, weights=given)
+    assert logs["hard_label_loss"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_features_need_no_logits():
     """Neither a softmax nor feature maps as output are in the way."""
     inputs = keras.Input((4, 4, 3))

@@ -101,6 +101,20 @@ def test_small_gradients_are_scaled_before_half_precision(teachers, batch):
     assert np.abs(table - before[0]).max() > 1e-3
 
 
+@tensorflow_only
+def test_the_loss_is_logged_where_its_scale_overflows(teachers, batch):
+    student = kdkit.models.in_policy(decoder(2, seed=0), "mixed_float16")
+    distiller = kdkit.Distiller(teachers[0], student, ON_LOGITS, chunk_size=4)
+    scaled = keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(), initial_scale=2.0**60
+    )
+    distiller.compile(scaled, run_eagerly=True)
+    before = student.get_weights()
+    logs = distiller.train_on_batch(*batch, return_dict=True)
+    assert 0 < logs["loss"] < 10
+    assert_same_weights(student.get_weights(), before)
+
+
 @pytest.mark.parametrize("chunk_size", [None, 4])
 def test_weights_of_rows_are_those_of_their_labels(teachers, batch, chunk_size):
     x, y, _ = batch

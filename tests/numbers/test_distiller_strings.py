@@ -332,6 +332,23 @@ def test_texts_that_would_be_others_are_refused(model, monkeypatch, mistake):
     model.evaluate(encoded(TEXTS), LABELS, verbose=0)
 
 
+def test_pairs_that_are_joined_otherwise_are_refused():
+    """RoBERTa has two ends between texts, the other families one."""
+    words = tokenizer("roberta")
+    teacher = encoder("roberta", vocabulary_size=words.vocabulary_size())
+    made = keras_hub.models.RobertaTextClassifierPreprocessor
+    teacher.preprocessor = made(words, sequence_length=LENGTH)
+    sizes = {**SIZES, "family": "distil_bert"}
+    student = kdkit.models.student(sizes, teacher=teacher)
+    model = kdkit.Distiller(
+        teacher, student, kdkit.Objective(SoftCrossEntropy())
+    )
+    model.compile("sgd")
+    model.evaluate(TEXTS, verbose=0)
+    with pytest.raises(ValueError, match="texts of a pair"):
+        model.evaluate((TEXTS, OTHERS), verbose=0)
+
+
 # Models of different vocabularies.
 
 

@@ -1,6 +1,5 @@
 """`kdkit.distill`: a recipe in one call, with the command line's runs."""
 
-import dataclasses
 import gc
 import json
 import re
@@ -10,13 +9,10 @@ import numpy as np
 import pandas
 import pytest
 from kit.adapter import command
-from kit.encoders import encoder, tokenizer
 from kit.helpers import as_users, eager_steps, read_events
 from kit.runs import LENGTH, RUNS
 
 import kdkit
-from kdkit import models
-from kdkit.runs.given import SavedInputs
 
 STUDENT = {
     "num_layers": 1,
@@ -29,24 +25,6 @@ SETTINGS = {"data.sequence_length": LENGTH, "training.jit_compile": False}
 # Lines that name the command, or how long something took.
 OF_COMMANDS = ("kdkit", "Next:", "done in")
 CHANGING = ("time", "seconds", "findings")
-
-
-def test_a_loaded_model_is_saved_whole(tmp_path):
-    """With its prompts and its similarity, or the names of its classes."""
-    inputs, words = SavedInputs(tmp_path), tokenizer("bert")
-    how = models.Conventions({"query": "query: "}, similarity="dot")
-    pooled = models.make_embedder(encoder("bert", None), models.Pooling("mean"))
-    place = inputs.save_model(
-        "teacher", models.LoadedModel(pooled, words, conventions=how)
-    )
-    assert models.load_embedder(place).conventions == how
-    head = models.Head("sequence", 3, ("c", "a", "b"))
-    loaded = models.LoadedModel(encoder("bert"), words, head=head)
-    place = inputs.save_model("teacher_2", loaded)
-    assert models.find(place).class_names == head.class_names
-    untrained = dataclasses.replace(loaded, has_trained_head=False)
-    with pytest.raises(ValueError, match="no trained head"):
-        kdkit.distill(untrained, data="sst2", recipe="pkd", run_dir=tmp_path)
 
 
 def settings_of(words):

@@ -5,10 +5,14 @@ import types
 
 import pytest
 import tensorflow as tf
+from kit.encoders import encoder, tokenizer
 
+import kdkit
+from kdkit import models
 from kdkit.runs.build import compiled, resolved, with_enough_updates
 from kdkit.runs.classifiers import TaskKind
 from kdkit.runs.configure import config_of
+from kdkit.runs.given import SavedInputs
 from kdkit.runs.language_models import TextKind
 from kdkit.runs.names import merged
 
@@ -118,3 +122,21 @@ def test_a_vocabulary_is_trained_for_the_family(family, size, mask, tmp_path):
     tokenizer = TextKind(config, tmp_path).tokenizer
     assert tokenizer.vocabulary_size() == size
     assert tokenizer.mask_token == mask
+
+
+def test_a_loaded_model_is_saved_whole(tmp_path):
+    """With its prompts and its similarity, or the names of its classes."""
+    inputs, words = SavedInputs(tmp_path), tokenizer("bert")
+    how = models.Conventions({"query": "query: "}, similarity="dot")
+    pooled = models.make_embedder(encoder("bert", None), models.Pooling("mean"))
+    place = inputs.save_model(
+        "teacher", models.LoadedModel(pooled, words, conventions=how)
+    )
+    assert models.load_embedder(place).conventions == how
+    head = models.Head("sequence", 3, ("c", "a", "b"))
+    loaded = models.LoadedModel(encoder("bert"), words, head=head)
+    place = inputs.save_model("teacher_2", loaded)
+    assert models.find(place).class_names == head.class_names
+    untrained = dataclasses.replace(loaded, has_trained_head=False)
+    with pytest.raises(ValueError, match="no trained head"):
+        kdkit.distill(untrained, data="sst2", recipe="pkd", run_dir=tmp_path)
