@@ -143,7 +143,7 @@ def _license_of_earlier(card, title, files):
     """The license in an earlier card, if it is about the same model."""
     if not (card.is_file() and is_card(card)):
         return None
-    text = card.read_text("utf-8")
+    text = card.read_text("utf-8", errors="replace")
     names = [pathlib.Path(file.file).name for file in files]
     is_same = f"\n# {plain(title)}\n" in text and (
         not names or any(f"\n| {plain(name)} |" in text for name in names)

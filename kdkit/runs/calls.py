@@ -144,7 +144,7 @@ def _config(inputs, teacher, student, data, recipe, fields, settings):
     named |= _data(data, named, inputs)
     teachers = teacher if isinstance(teacher, list | tuple) else [teacher]
     heads = [getattr(one, "has_trained_head", True) for one in teachers]
-    if not all(heads):
+    if about == "task" and not all(heads):
         raise UsageError("The teacher has no trained head.")
     places = [
         _place(inputs, "teacher" if number == 1 else f"teacher_{number}", one)
