@@ -75,9 +75,7 @@ def to_hugging_face(
     path: str | pathlib.Path,
     tokenizer=None,
     class_names: tuple[str, ...] | None = None,
-    problem_type: str | None = None,
-    verification_data=None,
-    overwrite: bool = False,
+    **options,
 ) -> ExportReport:
     """Writes a model as a directory for transformers, checked against Keras.
 
@@ -125,13 +123,7 @@ def to_hugging_face(
     ```
     """
     return get_exporter("hf").export(
-        model,
-        path,
-        tokenizer=tokenizer,
-        class_names=class_names,
-        problem_type=problem_type,
-        verification_data=verification_data,
-        overwrite=overwrite,
+        model, path, tokenizer=tokenizer, class_names=class_names, **options
     )
 
 
@@ -180,9 +172,7 @@ def to_sentence_transformers(
     path: str | pathlib.Path,
     tokenizer,
     sequence_length: int = 128,
-    verification_data=None,
-    overwrite: bool = False,
-    conventions=PLAIN,
+    **options,
 ) -> ExportReport:
     """Writes an embedder as a sentence-transformers directory, checked.
 
@@ -224,8 +214,6 @@ def to_sentence_transformers(
         model,
         path,
         sequence_length=sequence_length,
-        verification_data=verification_data,
-        overwrite=overwrite,
         tokenizer=tokenizer,
-        conventions=conventions,
+        **options,
     )
