@@ -226,8 +226,8 @@ def _export(place, exporter, targets, options) -> bool:
     if read.mediapipe is not None:
         read.mediapipe.report(path)
     folder = path if exporter.is_checkpoint else path.parent
-    if folder == path.parent and place.arm == "control":
-        return has_collapsed  # the card there is the student's
+    if place.arm == "control" and (folder / CARD).exists():
+        return has_collapsed  # the student's card
     run = None if place.run is None else read_run(place.run.path)
     if write_card(folder, run, place.arm, reports, options.license) is None:
         print(f"{folder / CARD} is not from kdkit and was not changed.")

@@ -259,7 +259,7 @@ VECTORS = {
 }
 LICENSED = flag(
     "the license in the model card, such as apache-2.0. Defaults to that of "
-    "the teacher's checkpoint, if it names one.",
+    "the model's and its teachers' checkpoints, if they agree.",
     type=license_name,
     metavar="NAME",
 )

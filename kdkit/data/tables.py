@@ -256,13 +256,13 @@ def _text(value, classes):
     return BREAKS.sub(" ", str(value)).strip()
 
 
-def open_table(path, wanted: Iterable[str] = ()) -> Table:
+def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
     """Opens a table of any format.
 
     - `.csv`: cells may be in quotes, with line breaks inside. The separator is
       the comma, the semicolon or the tab, whichever the header has.
-    - `.tsv`, `.txt` and other names: columns are separated by tabs. Quotes are
-      part of the text, as in GLUE's files, unless a CSV writer quoted a cell.
+    - `.tsv`, `.txt` and other names: columns are separated by tabs, and a quote
+      is part of the text, as in GLUE's files.
     - `.jsonl`, `.ndjson`, `.json`: one object per line, or one list of objects.
     - `.parquet`.
     - A folder: a dataset that `save_to_disk` of Hugging Face `datasets` wrote.
@@ -272,6 +272,8 @@ def open_table(path, wanted: Iterable[str] = ()) -> Table:
     Args:
         path: path of the file or the folder.
         wanted: iterable of headings, which decide the separator of a `.csv`.
+        finds_quotes: bool. Whether to have all lines of a `.tsv` in memory, and
+            to apply quotes if a CSV writer quoted a cell. Defaults to `False`.
 
     Raises:
         UsageError: with file and place, as a row is read, for another number
@@ -285,16 +287,17 @@ def open_table(path, wanted: Iterable[str] = ()) -> Table:
         return _parquet(path)
     if suffix in JSON_LINES:
         return _json_lines(path)
-    return _delimited(path, {*wanted})
+    return _delimited(path, {*wanted}, finds_quotes)
 
 
-def _delimited(path, wanted):
+def _delimited(path, wanted, finds_quotes):
     lines, separator = filled_lines(path), "\t"
     is_quoted = path.suffix.lower() == ".csv"
     if is_quoted:
         separator = _separator(path, wanted)
-    else:
-        is_quoted = _has_quotes(filled_lines(path))
+    elif finds_quotes:
+        lines = list(lines)
+        is_quoted = _has_quotes(lines)
     rule = f"{SEPARATORS[separator]} between columns, "
     if is_quoted:
         rows = _quoted_rows(path, lines, separator)

@@ -17,11 +17,11 @@ TABLES = (".csv", ".tsv", *JSON_LINES, *PARQUET)
 
 
 def read_rows(
-    path, columns: tuple[str, ...] = ()
+    path, columns: tuple[str, ...] = (), finds_quotes: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
     """Yields the place and the texts of each row of a file."""
     if columns:
-        yield from open_table(path, columns).columns(columns)
+        yield from open_table(path, columns, finds_quotes).columns(columns)
         return
     reject_table(path)
     for number, line in numbered_lines(path):

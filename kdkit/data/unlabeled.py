@@ -17,7 +17,7 @@ def read_unlabeled(
     """Reads unlabelled examples: lines of files, or columns of tables."""
     texts = tuple([] for _ in range(num_texts))
     for file in files:
-        for _, row in read_rows(file, columns):
+        for _, row in read_rows(file, columns, finds_quotes=True):
             if any(row):
                 for column, text in zip(texts, row, strict=True):
                     column.append(text)

@@ -149,12 +149,10 @@ def spread_label_weights(x, y, y_pred, sample_weight):
     """
     weights = label_weights(x, sample_weight)
     tensor = y if y_pred is None else single(y_pred)
-    per_position = y_pred is None or tensor.ndim > 2
+    per_position = y_pred is None or tensor.ndim == 3
     if weights is None or not per_position:
         return weights
-    shape = ops.shape(tensor)[: 2 if y_pred is None else -1]
-    weights = append_axes(ops.cast(weights, "float32"), len(shape))
-    return ops.broadcast_to(weights, shape)
+    return position_weights(tensor, weights)
 
 
 def label_count(loss, labels, sample_weight, y_pred=None):

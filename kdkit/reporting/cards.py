@@ -156,8 +156,9 @@ def _license(run, arm):
     found = {}
     for source in _sources(run, arm) if run else ():
         for license, place in itertools.islice(_licenses(source, run), 1):
-            found.setdefault(license, place)
-    return found.popitem() if len(found) == 1 else (None, None)
+            key = license if license != "other" else place
+            found.setdefault(key, (license, place))
+    return [*found.values()][0] if len(found) == 1 else (None, None)
 
 
 def _licenses(source, run):
@@ -181,7 +182,7 @@ def _sources(run, arm):
             names = ("checkpoint", "copy_from")
             found += [getattr(config.student, name, None) for name in names]
             found.append(getattr(config, "pretrained", None))
-        found += config.teachers[:1]
+        found += config.teachers
     found = [one for one in found if one not in (None, "teacher", "pretrained")]
     return [one for one in found if not one.startswith(RESULT)]
 

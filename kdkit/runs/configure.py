@@ -8,7 +8,7 @@ family of the `model`, `quantize`, and what a run makes before it: `encoder`,
 """
 
 from kdkit.config.data import Augmentation
-from kdkit.config.fields import names_at
+from kdkit.config.fields import listed, names_at
 from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import RECIPES
@@ -65,11 +65,19 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
                     "them. Pass a recipe in place of the file."
                 )
         tree = over_stages(without(file, *NOTED), given)
-        if tree["kind"] == "task" and "data" in given:
-            tree["data"], _ = task_named(tree["data"])
+        named = only(given.get("data", {}), "task", "table")
+        if named and tree["kind"] == "task":
+            teacher = next(iter(listed(tree.get("teacher", ()))), None)
+            tree["data"], _ = task_named(tree["data"], teacher)
         tree["student"] = student_named(tree["student"])
     else:
         given = over(file, given)
+        is_made = "general" in given and not given.get("corpus")
+        if is_made and given.get("student"):
+            raise UsageError(
+                "The student is that of --general. Remove its other fields, or "
+                "name a corpus to make it from."
+            )
         if smoke:
             given = over(smoke_layer(given), given)
         tree = _completed(given)
@@ -92,11 +100,6 @@ def named_by(source: str) -> dict:
 def _completed(given):
     """What is given over the layer of its recipe, also in the steps."""
     given = given | {"student": student_named(given.get("student", {}))}
-    if "general" in given and given["student"] and not given.get("corpus"):
-        raise UsageError(
-            "The student is that of --general. Remove its other fields, or "
-            "name a corpus to make it from."
-        )
     make = LAYERS.get(kind_of(given), embedder_layer)
     stages, layer, given = make(given)
     by_name = {stage.name: to_dict(stage) for stage in stages}

@@ -87,15 +87,20 @@ def over(layer: dict, given: dict) -> dict:
     first table its task.
     """
     known, new = layer.get("data", {}), given.get("data", {})
-    if "table" not in new and new.get("task") not in (None, known.get("task")):
+    if "table" not in new and _is_known(new.get("task")):
         layer = layer | {"data": without(known, "table")}
-    if "table" in new and "task" not in new and not known.get("table"):
+    if "table" in new and "task" not in new and _is_known(known.get("task")):
         layer = layer | {"data": without(known, "task", "data_dir")}
     tree = merged(layer, given)
     kinds = [kind_of_student(one.get("student", {})) for one in (layer, given)]
     if None not in kinds and kinds[0] != kinds[1]:
         tree["student"] = given["student"]
     return tree
+
+
+def _is_known(task):
+    """Whether a name means a task, not a table that is called so."""
+    return task in tasks.TASKS or str(task).endswith(".toml")
 
 
 def over_stages(layer: dict, given: dict) -> dict:
@@ -123,7 +128,7 @@ def over_stages(layer: dict, given: dict) -> dict:
             **every,
             **fields,
         }:  # as many as given, also on a small table
-            fields = {"least_updates": 0, **fields}
+            fields = {"least_updates": every.get("least_updates", 0), **fields}
         known = stages[name] | every if name in stages else {}
         made[name] = merged(known, fields)
         if "learning_rate" not in made[name]:

@@ -113,6 +113,8 @@ def test_data_of_a_run_that_is_run_again_are_those_given(folder):
     table += ("--label-column", "label", "--teacher", "t")
     own = made("distill", "pkd", *table)
     run = write_run(folder / "own", own)
+    less = made("distill", run, "data.max_train_rows=5").data
+    assert (less.table, less.max_train_rows) == (own.data.table, 5)
     again = made("distill", run, "--task", "mrpc", "--data-dir", ".")
     assert (again.data.task, again.data.table) == ("mrpc", None)
     run = write_run(folder / "glue", made("distill", "pkd", *NEW))
@@ -294,6 +296,7 @@ def test_data_and_start_are_those_of_the_teachers_run(folder):
         (("--batch-size", "8"), 1000),
         (("--epochs", "2"), 0),
         (("every_stage.epochs=2",), 0),
+        (("--epochs", "2", "every_stage.least_updates=9"), 9),
         (("stages.fine_tuning.epochs=2",), 0),
         (("--parity", "pkd"), 0),
         (("--unlabeled", "u.txt"), 0),

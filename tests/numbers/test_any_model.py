@@ -229,32 +229,6 @@ def test_labels_at_masked_positions_do_not_count(given):
     assert logs == pytest.approx([expected] * 3, rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [4, 6])
-def test_a_weight_of_a_picture_is_that_of_its_pixels(size):
-    def model(width):
-        head = [layers.Conv2D(width, 1), layers.Conv2D(3, 1)]
-        return keras.Sequential([keras.Input((4, size, 3)), *head])
-
-    objective = kdkit.Objective(losses.LogitMSE())
-    distiller = kdkit.Distiller(model(3), model(2), objective, 1.0)
-    distiller.compile(
-        loss=keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="mean_with_sample_weight"
-        )
-    )
-    rng, given = np.random.default_rng(0), np.arange(1.0, 7.0)
-    images = rng.normal(size=(6, 4, size, 3)).astype("float32")
-    labels = rng.integers(0, 3, images.shape[:3])
-    logs = distiller.evaluate(
-        *(images, labels, 6), sample_weight=given, verbose=0, return_dict=True
-    )
-    scores = ops.log_softmax(distiller.predict(images, verbose=0))
-    values = -np.take_along_axis(np.asarray(scores), labels[..., None], -1)
-    values = values[..., 0].mean(axis=(1, 2))
-    expected = np.average(values, weights=given)
-    assert logs["hard_label_loss"] == pytest.approx(expected, rel=1e-5)
-
-
 def test_features_need_no_logits():
     """Neither a softmax nor feature maps as output are in the way."""
     inputs = keras.Input((4, 4, 3))

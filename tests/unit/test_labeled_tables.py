@@ -159,12 +159,16 @@ def test_a_tenth_is_set_aside_by_content(tmp_path):
 @pytest.mark.parametrize("is_score", [False, True])
 def test_a_text_that_is_repeated_often_is_not_most_of_dev(is_score, tmp_path):
     for word in ("ok", "good", "great app", "so so"):
-        rows = many(400) + [f"{word},b"] * 60
+        rows = many(400) + [f"{word},b"] * 60 + [f"{word} film,c"] * 30
+        rows += [f"rare {word},c"]
         if is_score:
+            rows = [row.replace(",c", ",3") for row in rows]
             rows = [row.replace(",a", ",1").replace(",b", ",2") for row in rows]
         path = write(tmp_path / f"{word}.csv", rows)
         task = tasks.from_table(path, **COLUMNS, regression=is_score)
-        assert len(task.load("dev")) <= 46
+        dev = task.load("dev")
+        assert len(dev) <= 48
+        assert is_score or {*dev.labels} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("regression", [False, True])
