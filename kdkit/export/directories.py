@@ -75,7 +75,9 @@ def to_hugging_face(
     path: str | pathlib.Path,
     tokenizer=None,
     class_names: tuple[str, ...] | None = None,
-    **options,
+    problem_type: str | None = None,
+    verification_data=None,
+    overwrite: bool = False,
 ) -> ExportReport:
     """Writes a model as a directory for transformers, checked against Keras.
 
@@ -123,7 +125,13 @@ def to_hugging_face(
     ```
     """
     return get_exporter("hf").export(
-        model, path, tokenizer=tokenizer, class_names=class_names, **options
+        model,
+        path,
+        tokenizer=tokenizer,
+        class_names=class_names,
+        problem_type=problem_type,
+        verification_data=verification_data,
+        overwrite=overwrite,
     )
 
 
@@ -172,7 +180,9 @@ def to_sentence_transformers(
     path: str | pathlib.Path,
     tokenizer,
     sequence_length: int = 128,
-    **options,
+    verification_data=None,
+    overwrite: bool = False,
+    conventions=PLAIN,
 ) -> ExportReport:
     """Writes an embedder as a sentence-transformers directory, checked.
 
@@ -214,6 +224,8 @@ def to_sentence_transformers(
         model,
         path,
         sequence_length=sequence_length,
+        verification_data=verification_data,
+        overwrite=overwrite,
         tokenizer=tokenizer,
-        **options,
+        conventions=conventions,
     )

@@ -142,7 +142,17 @@ def to_litert(
     path: str | pathlib.Path,
     precision: str = "fp32",
     sequence_length: int | None = None,
-    **options,
+    verification_data=None,
+    overwrite: bool = False,
+    source_length: int | None = None,
+    outputs: str | None = None,
+    mediapipe: bool = False,
+    tokenizer=None,
+    labels=None,
+    texts=(),
+    calibration_data=None,
+    activation_ranges: dict | None = None,
+    dimensions: int | None = None,
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
 
@@ -269,7 +279,21 @@ def to_litert(
     ```
     """
     return get_exporter("litert").export(
-        model, path, precision, sequence_length, **options
+        model,
+        path,
+        precision,
+        sequence_length,
+        source_length,
+        verification_data,
+        overwrite,
+        outputs,
+        dimensions,
+        mediapipe=mediapipe,
+        tokenizer=tokenizer,
+        labels=labels,
+        texts=texts,
+        calibration_data=calibration_data,
+        activation_ranges=activation_ranges,
     )
 
 

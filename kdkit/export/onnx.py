@@ -124,7 +124,9 @@ def to_onnx(
     path: str | pathlib.Path,
     precision: str = "fp32",
     sequence_length: int | None = None,
-    **options,
+    verification_data=None,
+    overwrite: bool = False,
+    dimensions: int | None = None,
 ) -> ExportReport:
     """Writes a model as an ONNX file, checked against the Keras model.
 
@@ -169,7 +171,13 @@ def to_onnx(
     ```
     """
     return get_exporter("onnx").export(
-        model, path, precision, sequence_length, **options
+        model,
+        path,
+        precision,
+        sequence_length,
+        verification_data=verification_data,
+        overwrite=overwrite,
+        dimensions=dimensions,
     )
 
 

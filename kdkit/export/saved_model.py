@@ -16,7 +16,7 @@ from kdkit.export.inputs import (
     TENSORS,
     BatchFile,
 )
-from kdkit.export.texts import difficult_examples
+from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.exported import ExportReport
 from kdkit.late import tf, tf_text
@@ -162,7 +162,14 @@ class SavedModel(BatchFile):
         return self._logits.numpy()
 
 
-def to_saved_model(model, path: str | pathlib.Path, **options) -> ExportReport:
+def to_saved_model(
+    model,
+    path: str | pathlib.Path,
+    verification_data=None,
+    overwrite: bool = False,
+    strings: TextInputs | None = None,
+    dimensions: int | None = None,
+) -> ExportReport:
     """Writes a model as a SavedModel, checked against the Keras model.
 
     The endpoint `serve` takes a dict of the int32 tensors `token_ids`,
@@ -224,4 +231,11 @@ def to_saved_model(model, path: str | pathlib.Path, **options) -> ExportReport:
     scores = student.strings(tf.constant(["a fine film"]))["scores"]
     ```
     """
-    return get_exporter("saved_model").export(model, path, **options)
+    return get_exporter("saved_model").export(
+        model,
+        path,
+        verification_data=verification_data,
+        overwrite=overwrite,
+        dimensions=dimensions,
+        strings=strings,
+    )
