@@ -180,7 +180,8 @@ def label_count(loss, labels, sample_weight, y_pred=None):
         counts = labels != _ignored_class(loss)
     counts = ops.cast(counts, "float32")
     if mask is not None and mask.ndim <= counts.ndim:
-        counts *= append_axes(ops.cast(mask, "float32"), counts.ndim)
+        # Not in place: PyTorch would change the sample weights.
+        counts = counts * append_axes(ops.cast(mask, "float32"), counts.ndim)
     return ops.sum(counts)
 
 
