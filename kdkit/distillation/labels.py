@@ -152,7 +152,8 @@ def spread_label_weights(x, y, y_pred, sample_weight):
     per_position = y_pred is None or tensor.ndim == 3
     if weights is None or not per_position:
         return weights
-    return position_weights(tensor, weights)
+    # A copy, which Keras multiplies by a mask in place on PyTorch.
+    return ops.copy(position_weights(tensor, weights))
 
 
 def label_count(loss, labels, sample_weight, y_pred=None):
