@@ -44,13 +44,13 @@ class ForMediaPipe:
         print(f"MediaPipe: {found}.", flush=True)
 
     def _differences(self, path):
-        texts, count = self.counted, len(self.counted)
+        texts = self.counted
         theirs = self.task.text_ids(texts, self.sequence_length)
         rows = export.mediapipe_tokens.differing_rows(
             theirs, self.ids, texts, self.tokenizer
         )
-        same = f"{count - len(rows)} of {count} {self.split} texts"
-        found = f"{same} get the same ids"
+        found = f"{len(texts) - len(rows)} of {len(texts)} {self.split} texts"
+        found += " get the same ids"
         if not rows:
             return found
         causes = collections.Counter(rows.values()).most_common()

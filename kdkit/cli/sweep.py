@@ -88,8 +88,8 @@ def run(words):
     steps = _steps(source, over, options)
     for step in steps:  # first, so that every mistake is found before a run
         config, axes = _resolved(request, step, {})
-        if options.curves:
-            require_order(axes)
+        if options.curves and len(axes) > 1:
+            raise UsageError("--curves draws one field.")
     choose_devices(config.training.strategy, options.devices, source)
     load_tensorflow()
     fixed = {}
@@ -100,13 +100,13 @@ def run(words):
         if len(steps) > 1:
             folder /= f"step_{number}_{step.recipe}"
         metric, sign, split = _metric(config)
-        tried = choices(axes, options.random, config.training.seed)
-        tried = [(one, _with_values(request, step, one)) for one in tried]
-        if all(one.steps == tried[0][1].steps for _, one in tried):
-            tried = [(one, with_shared_steps(c, folder)) for one, c in tried]
+        tried = [*choices(axes, options.random, config.training.seed)]
+        configs = [_with_values(request, step, values) for values in tried]
+        if all(one.steps == configs[0].steps for one in configs):
+            configs = [with_shared_steps(one, folder) for one in configs]
         trials = [
             _trial(values, one, folder, metric, options.force)
-            for values, one in tried
+            for values, one in zip(tried, configs, strict=True)
         ]
         trials.sort(key=lambda trial: sign * trial[metric])
         best = trials[0]
@@ -250,17 +250,6 @@ def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
                 f"{field} decides what is measured, so the trials could not be "
                 "compared. Make a sweep for each value."
             )
-
-
-def require_order(axes: dict[str, tuple]) -> None:
-    """Raises an error if the values of a sweep are not points of a curve."""
-    try:
-        (values,) = axes.values()
-        sorted(values)
-    except (TypeError, ValueError):
-        raise UsageError(
-            "--curves draws one field, whose values have an order."
-        ) from None
 
 
 def choices(axes: dict[str, tuple], most: int | None, seed: int) -> Iterator:

@@ -131,9 +131,8 @@ class LabeledTable:
         if split == "test" and self.label_column not in table.headings:
             columns.pop()
         rows = list(table.columns(columns))
-        is_known = not HIDDEN.isdisjoint(self.labels or ())
-        labels = {cells[-1] for _, cells in rows}
-        if split == "test" and not is_known and labels <= HIDDEN:
+        hidden = HIDDEN - {*(self.labels or ())}
+        if split == "test" and {cells[-1] for _, cells in rows} <= hidden:
             rows = [(place, cells[:-1]) for place, cells in rows]
         return table, rows
 

@@ -44,11 +44,6 @@ class HuggingFace(Exporter):
         class_names=None,
         problem_type=None,
     ):
-        if source.is_embedder:
-            raise UsageError(
-                "A Hugging Face checkpoint has no pooling. Pass "
-                'format="sentence_transformers".'
-            )
         tokenizer = default_tokenizer(source, tokenizer)
         source = dataclasses.replace(
             source, extras=(tokenizer, class_names, problem_type)

@@ -217,11 +217,6 @@ class Exporter:
         for name in options:
             if name not in self.options:
                 raise unknown("argument", name, self.options)
-        if self.is_checkpoint and dimensions is not None:
-            raise UsageError(
-                f"A {self.title} has all dimensions. Shorten its vectors where "
-                "it is read: SentenceTransformer(..., truncate_dim=N)."
-            )
         # A model that rounds as its file does is compared as it rounds.
         rounds = quantization.rounds_as(model, precision)
         if rounds and options.get("activation_ranges") is None:

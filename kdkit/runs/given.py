@@ -36,10 +36,8 @@ class SavedInputs:
         for weight in loaded.model.weights:
             content.update(keras.ops.convert_to_numpy(weight.value).tobytes())
         definition = models.as_tokenizer(loaded.tokenizer).definition
-        parts = [definition, loaded.sequence_length]
-        if isinstance(model, LoadedModel):
-            parts += map(repr, (loaded.conventions, loaded.head))
-        content.update(json.dumps(parts).encode())
+        parts = (loaded.sequence_length, loaded.conventions, loaded.head)
+        content.update(json.dumps([definition, *map(repr, parts)]).encode())
 
         def write(path):
             with own_names():

@@ -17,11 +17,9 @@ from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import unknown
 from kdkit.models import PRESETS, find
 from kdkit.models.families import DECODERS
-from kdkit.models.places import RUN_FILE, model_digest
 from kdkit.recipes import RECIPES, Recipe, fine_tuning, pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import without_teacher
-from kdkit.runs.events import Inputs, read_log
 from kdkit.runs.names import merged
 from kdkit.settings import to_dict
 
@@ -124,10 +122,8 @@ def over_stages(layer: dict, given: dict) -> dict:
     made = {}
     for name in chosen:
         fields = named.get(name, {}) | short
-        if "epochs" in {
-            **every,
-            **fields,
-        }:  # as many as given, also on a small table
+        # As many epochs as given, also on a small table.
+        if "epochs" in every or "epochs" in fields:
             fields = {"least_updates": every.get("least_updates", 0), **fields}
         known = stages[name] | every if name in stages else {}
         made[name] = merged(known, fields)
@@ -238,13 +234,8 @@ def _of_run(teacher) -> tuple[dict, str | None]:
         return {}, None
     origin = config["student"].get("checkpoint", "")
     is_there = os.path.exists(origin) or not os.path.isabs(origin)
-    log = pathlib.Path(teacher, RUN_FILE)
-    events = read_log(log)[0] if log.exists() else ()
-    inputs = [one.digests for one in events if isinstance(one, Inputs)]
-    known = {one.get("student.checkpoint") for one in inputs} - {None}
-    is_same = is_there and (not known or known == {model_digest(origin)})
     data = without(config["data"], "max_train_rows", "num_buckets")
-    return data, origin if is_same else None
+    return data, origin if is_there else None
 
 
 def with_steps(tree: dict, stages) -> dict:

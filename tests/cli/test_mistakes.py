@@ -75,7 +75,6 @@ sweep lightpaff --corpus a.txt --teacher a --num-layers 2 --over seed=1,2 \
 --run-dir run | '--num-layers'
 SWEEP temperature=1,2 temperature=3 | twice
 SWEEP temperature=1,2 seed=1,2 --curves a.svg | one field
-SWEEP max_train_rows=5,null --curves a.svg | one field, whose
 # Fields that would make other numbers than expected.
 distill tinybert SMOKE training.checkpoint_minutes=-1 | greater than or equal
 distill sentence_embedding SMOKE stages.distillation.data=task | data=texts

@@ -145,17 +145,6 @@ MISTAKES = {  # a call, and what its error names
     "cased": (mediapipe(tokenizer=cased), "cased"),
     "longer": (mediapipe(tokenizer=longer), "pieces"),
     "own word pieces": (hugging_face("bert"), "than in BertTokenizer"),
-    "checkpoint of vectors": (
-        lambda at: export.to_hugging_face(embedder(), at.mine / "new"),
-        "sentence_transformers",
-    ),
-    "shorter vectors": (
-        lambda at: export.export_model(
-            *(embedder(), at.mine / "new", "sentence_transformers"),
-            dimensions=8,
-        ),
-        "truncate_dim",
-    ),
     "truncation": (
         lambda at: export.to_sentence_transformers(
             embedder(), at.mine / "new", None, sequence_length=None
